@@ -11,7 +11,7 @@ CODE  := $(wildcard src tests bench tools)
 PIP   := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run examples test test-fast fuzz soak check format real browser screenshot bench bench-page bench-decide bench-elastic bench-sim bench-forecast bench-cluster bench-http bench-web bench-writes lock clean
+.PHONY: help setup run examples test test-fast fuzz soak soak-shards check format real browser screenshot manifests package image image-base image-pin test-image test-node node bench bench-page bench-decide bench-elastic bench-policies bench-learning bench-sim bench-forecast bench-cluster bench-http bench-web bench-size bench-writes bench-shards lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -44,12 +44,45 @@ test-fast: setup ## run the tests, without the slow and the real ones
 
 SECONDS ?= 3600
 
+test-node: setup node ## install Maar on a real node, kubelet and containerd, and test it there; root, on Debian and Ubuntu
+	@$(BIN)/python -m tests.node $(PYTEST_ARGS)
+
 fuzz: setup ## search for inputs that break Maar, for an hour; SECONDS=600 for less, SEED=7 for the same inputs again
 	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
 real: setup ## build a real control plane for the tests, once, into a cache outside the checkout
 	@$(BIN)/python tools/controlplane/build.py
-	@$(BIN)/python tools/controlplane/build.py training-operator
+	@$(BIN)/python tools/controlplane/build.py training-operator helm promtool
+
+node: real ## build and install what a real node needs, as `real` does for the control plane
+	@$(BIN)/python tools/controlplane/build.py node kubernetes-oldest
+	@$(PYTHON) tools/node.py
+
+manifests: setup ## render deploy/*.yaml from the chart in deploy/chart
+	@$(BIN)/python tools/manifests.py
+
+package: setup ## build the wheel and the sdist into dist/
+	@$(BIN)/python -m hatchling build
+
+# Without a registry of images: make image-base, then make image BASE=build/maar-base-amd64.tar
+ARCH   ?=
+BASE   ?=
+SOURCE ?=
+
+image: setup $(filter build/maar-base-%.tar,$(BASE)) ## build the image into an OCI archive in build/; BASE=... for another base, ARCH=arm64, SOURCE=address for its label
+	@$(BIN)/python -m tools.image build $(if $(BASE),--base $(BASE)) $(if $(ARCH),--arch $(ARCH)) $(if $(SOURCE),--source $(SOURCE))
+
+image-pin: setup ## write the digest of the image's base into deploy/Dockerfile; needs a registry
+	@$(BIN)/python -m tools.image pin
+
+image-base: setup ## make a base for the image from Debian's packages, where no registry can be reached; ARCH=arm64
+	@$(BIN)/python -m tools.image base $(if $(ARCH),--arch $(ARCH))
+
+build/maar-base-%.tar: | setup
+	@$(BIN)/python -m tools.image base --arch $*
+
+test-image: setup $(filter build/maar-base-%.tar,$(BASE)) ## build the image from Debian's packages and test it: root, on Debian and Ubuntu
+	@$(BIN)/python -m tests.image $(PYTEST_ARGS)
 
 browser: ## install Chromium for the tests of the page, where it is missing (Debian and Ubuntu, as root)
 	@$(PYTHON) tools/browser.py
@@ -57,8 +90,12 @@ browser: ## install Chromium for the tests of the page, where it is missing (Deb
 screenshot: setup browser ## draw docs/images/page.png: the page that the demo serves, in the middle of its story
 	@$(BIN)/python tools/page_picture.py
 
-soak: setup real ## cause all faults at random on a real API server for 30 minutes; MINUTES=60 for longer, SEED=7 for the same again
-	$(BIN)/python -m tests.soak $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED))
+soak: setup real ## cause all faults at random on a real API server for 30 minutes, after soak-shards; MINUTES=60 for longer, SEED=7 for the same again
+	$(BIN)/python -m tests.soak.shards $(if $(SEED),--seed $(SEED)); shards=$$?; \
+	$(BIN)/python -m tests.soak $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED)) && exit $$shards
+
+soak-shards: setup real ## kill, freeze and restart shards 100 times in 10 minutes; MINUTES=5 for less, SEED=7 for the same again
+	$(BIN)/python -m tests.soak.shards $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED))
 
 check: setup ## format, lint, types, import contracts, spelling
 	$(BIN)/ruff format --check $(CODE)
@@ -71,13 +108,19 @@ format: setup ## format the code and mend what the linter can
 	$(BIN)/ruff check --fix-only $(CODE)
 	$(BIN)/ruff format $(CODE)
 
-bench: bench-decide bench-elastic bench-sim bench-forecast bench-cluster bench-http bench-web bench-writes bench-page ## run all benchmarks
+bench: bench-decide bench-elastic bench-learning bench-sim bench-forecast bench-cluster bench-shards bench-http bench-web bench-size bench-writes bench-page ## run all benchmarks
 
 bench-decide: setup ## measure one decision: speed, idle cost, hopeless searches, memory
 	$(BIN)/python -m bench.decide
 
 bench-elastic: setup ## measure the plans for 10,000 elastic jobs on 10,000 GPUs, each algorithm
 	$(BIN)/python -m bench.elastic
+
+bench-policies: setup ## compare policies on Pollux's workloads: the tables of docs/choose-a-policy.md; about an hour
+	$(BIN)/python -m bench.policies $(WORKLOADS)
+
+bench-learning: setup ## measure how near learnt speeds come to true ones, with a live Maar on the embedded cluster
+	$(BIN)/python -m bench.learning
 
 bench-sim: setup ## measure simulations: long traces on counted GPUs, gangs on nodes
 	$(BIN)/python -m bench.sim
@@ -88,11 +131,17 @@ bench-forecast: setup ## measure forecasts of start times: coverage, error again
 bench-cluster: setup real ## measure Maar live on a real API server: throughput, CPU, memory, latency, start
 	$(BIN)/python -m bench.cluster
 
+bench-shards: setup real ## measure 1, 2 and 3 shards: in simulation on 50,000 nodes, and live on a real API server
+	$(BIN)/python -m bench.shards
+
 bench-http: setup real ## measure whether clients of the HTTP server delay binds, on a real API server
 	$(BIN)/python -m bench.http
 
 bench-web: setup ## measure the memory and the answers of `maar web` with 5,000 nodes and 50,000 pods
 	$(BIN)/python -m bench.web
+
+bench-size: setup ## measure memory and CPU of `maar run` and `maar web` for clusters of 100, 1,000 and 5,000 nodes
+	$(BIN)/python -m bench.size
 
 bench-writes: setup real ## measure for 10 minutes how much Maar writes while 2,000 gangs wait; MINUTES=3 for less
 	$(BIN)/python -m bench.writes $(if $(MINUTES),--minutes $(MINUTES))

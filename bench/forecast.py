@@ -6,9 +6,10 @@
 that did not start in their first cycle count. Each week is calibrated on what was known when it began; the first weeks
 are only learned from. Cancelled jobs are censored. The comparison is a planner in Slurm's style (`bench.planner`), on
 the same jobs and moments.
-(b) On some of those moments: the error that batching events up to a minute apart adds, and forecasts with future
-arrivals drawn from the past.
+(b) On some of those moments: the error that batching events up to a minute apart adds, and what future arrivals change.
 (c) Speed: 32 roll-outs of 200 nodes with 500 waiting jobs, in CPU seconds of one core.
+
+Forecasts have future arrivals, drawn from the past; with `--alone` those of (a) and (c) have none.
 
 The last line is JSON. Exit code 1 if a bar is missed.
 """
@@ -27,13 +28,14 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from bench.forecast_scenes import WEEK, Weeks, large, submission, weeks
-from bench.forecast_weeks import Judged, Moment, Player
+from bench.forecast_scenes import LOAD, WEEK, Weeks, large, weeks
+from bench.forecast_weeks import Judged, Moment, Player, forecast_at
 from maar.config.config import Config
 from maar.config.file import default_config
-from maar.forecast.arrivals import arrivals
+from maar.forecast.arrivals import arrivals_for
 from maar.forecast.calibrate import Age, Calibration, Made, age_of, quality
 from maar.forecast.forecast import Options, forecast
+from maar.forecast.rollout import BATCH
 from maar.forecast.runtimes import RunTimes
 from maar.forecast.start import State
 from maar.registry import catalog
@@ -43,7 +45,6 @@ ERROR = 0.5
 """Median error, of the planner's."""
 SECONDS = 300.0
 NODES = 16
-LOAD = 0.95
 JOBS_PER_WEEK = 2100
 """More than come in a week, so that jobs come until the last forecast is judged."""
 WARM = 2 * 86400.0
@@ -51,7 +52,7 @@ WARM = 2 * 86400.0
 
 
 def play(made: Weeks, config: Config, args: argparse.Namespace) -> tuple[list[Judged], list[Moment]]:
-    player = Player(made, config, NODES, Options(rollouts=args.rollouts))
+    player = Player(made, config, NODES, Options(rollouts=args.rollouts), not args.alone)
     for count, at in enumerate(player.run(WARM, args.weeks * WEEK, args.every * 3600.0)):
         if count % 20 == 0:
             print(f"  forecast {count + 1} at day {at / 86400:.1f}", flush=True)
@@ -106,7 +107,7 @@ def _percent(share: float | None) -> str:
     return "-" if share is None else f"{share * 100:.1f} %"
 
 
-def batching(config: Config, judged: list[Judged], moments: list[Moment], rollouts: int) -> None:
+def batching(config: Config, judged: list[Judged], moments: list[Moment], args: argparse.Namespace) -> None:
     """How much forecasts move if each event has its own cycle, and what that changes in their error."""
     starts = {one.made.job: one.made.started for one in judged if one.made.started is not None}
     moved: list[float] = []
@@ -114,8 +115,8 @@ def batching(config: Config, judged: list[Judged], moments: list[Moment], rollou
     for moment in moments:
         run_times = RunTimes(moment.samples)
         exact, batched = (
-            forecast(moment.cluster, config, moment.at, run_times, options=Options(rollouts=rollouts, batch=batch))
-            for batch in (0.0, 60.0)
+            forecast_at(moment, config, run_times, Options(rollouts=args.rollouts, batch=batch), not args.alone)
+            for batch in (0.0, BATCH)
         )
         for job in exact.jobs:
             other = batched.of(job.job)
@@ -132,23 +133,19 @@ def batching(config: Config, judged: list[Judged], moments: list[Moment], rollou
         )
 
 
-def crowded(config: Config, made: Weeks, judged: list[Judged], moments: list[Moment], rollouts: int) -> None:
-    """The same forecasts with future arrivals, both as they are before calibration."""
-    past = [submission(job) for job in made.trace.jobs]
+def compared(config: Config, judged: list[Judged], moments: list[Moment], rollouts: int) -> None:
+    """The same forecasts with and without future arrivals, as they are before calibration."""
     outcome = {one.made.job: one.made for one in judged}
-    alone: list[Made] = []
-    together: list[Made] = []
+    found: tuple[list[Made], list[Made]] = ([], [])
     for moment in moments:
         run_times, options = RunTimes(moment.samples), Options(rollouts=rollouts)
-        future = arrivals(past, moment.at, run_times, rollouts=rollouts)
-        for found, given in ((alone, ()), (together, future)):
-            new = forecast(moment.cluster, config, moment.at, run_times, options=options, arrivals=given)
-            found.extend(
+        for some, arrivals in zip(found, (False, True), strict=True):
+            some.extend(
                 replace(outcome[f.job], age=age_of(0.0), at=moment.at, start=f.start)
-                for f in new.jobs
+                for f in forecast_at(moment, config, run_times, options, arrivals).jobs
                 if f.state is State.WAITING and f.job in outcome
             )
-    first, second = quality(alone), quality(together)
+    first, second = map(quality, found)
     print(
         f"    with future arrivals, uncalibrated: p90 held for {_percent(second.coverage_p90)} (without:"
         f" {_percent(first.coverage_p90)}), median error {second.median_error or 0.0:.0f} s"
@@ -159,11 +156,12 @@ def crowded(config: Config, made: Weeks, judged: list[Judged], moments: list[Mom
 def speed(config: Config, args: argparse.Namespace) -> tuple[float, int]:
     """CPU seconds and finished roll-outs of the large cluster."""
     now = 1e9
-    cluster, finished = large(args.seed, 200, 500, now)
+    cluster, finished, past = large(args.seed, 200, 500, now)
     begin = time.process_time()
     budget: Callable[[], bool] = lambda: time.process_time() - begin < SECONDS  # noqa: E731
-    options = Options(rollouts=args.large)
-    made = forecast(cluster, config, now, RunTimes(finished), options=options, may_go_on=budget)
+    options, run_times = Options(rollouts=args.large), RunTimes(finished)
+    future = arrivals_for(cluster, [] if args.alone else past, now, run_times, options=options)
+    made = forecast(cluster, config, now, run_times, options=options, may_go_on=budget, arrivals=future)
     took = time.process_time() - begin
     waiting = sum(f.state is State.WAITING for f in made.jobs)
     each = made.decisions / max(made.rollouts, 1)
@@ -186,8 +184,8 @@ def measured(config: Config, args: argparse.Namespace) -> dict[str, float | None
     if args.keep:
         Path(args.keep).write_bytes(msgspec.json.encode(judged))
     figures = accuracy(judged, args)
-    batching(config, judged, spread(moments, args.more // 3), args.rollouts)
-    crowded(config, made, judged, spread(moments, args.more), args.rollouts)
+    batching(config, judged, spread(moments, args.more // 3), args)
+    compared(config, judged, spread(moments, args.more), args.rollouts)
     return figures
 
 
@@ -198,8 +196,9 @@ def main() -> int:
     parser.add_argument("--learn", type=int, default=3, help="weeks that are only learned from")
     parser.add_argument("--every", type=float, default=48.0, help="hours for which one waiting job is chosen")
     parser.add_argument("--rollouts", type=int, default=8, help="roll-outs of each forecast for accuracy")
-    parser.add_argument("--more", type=int, default=9, help="moments for future arrivals; a third for batching")
+    parser.add_argument("--more", type=int, default=6, help="moments without future arrivals; a third for batching")
     parser.add_argument("--large", type=int, default=32, help="roll-outs of the large cluster; 0 leaves it out")
+    parser.add_argument("--alone", action="store_true", help="forecasts without future arrivals")
     parser.add_argument("--keep", default="", help="file for the forecasts and what happened, as JSON")
     parser.add_argument("--judge", default="", help="judge the forecasts of such a file instead of new ones")
     args = parser.parse_args()

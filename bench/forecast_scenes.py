@@ -7,7 +7,7 @@ import math
 import msgspec
 from msgspec.structs import replace
 
-from maar.forecast.arrivals import Submission
+from maar.forecast.arrivals import Asked, Pods, Submission
 from maar.forecast.runtimes import Sample, Traits
 from maar.model.snapshot import Cluster
 from maar.model.stems import stem_of
@@ -24,6 +24,7 @@ LIMIT = Uniform(1.5, 10.0)
 QUEUES = (("research", 2.0), ("production", 1.0))
 ELASTIC = 0.1
 WEEK = 7 * 86400.0
+LOAD = 0.95
 CANCELLED = 0.05
 """The share of jobs whose owner deletes them if they wait too long, and of jobs that are stopped while they run."""
 PATIENCE = 3600.0
@@ -76,11 +77,12 @@ def sample(job: TraceJob) -> Sample:
     return Sample(Traits(NAMESPACE, stem_of(job.name), job.gpus, "", job.limit), job.duration)
 
 
-def submission(job: TraceJob) -> Submission:
-    """What the history knows of a submission."""
-    least, most = (job.min, job.max) if job.elastic else (0, 0)
-    traits, requests = sample(job).traits, shape_of(job).requests
-    return Submission(job.submit, job.queue, traits, job.workers, requests, job.priority, least, most)
+def submission(job: TraceJob, at: float, ended: float) -> Submission:
+    """What the history knows of the submission of a finished job."""
+    pods = (Pods(job.workers, shape_of(job).requests),)
+    least, most = (job.min, job.max) if job.elastic else (job.workers, 0)
+    asked = Asked(pods, least, most, job.priority)
+    return Submission(at, job.queue, sample(job).traits, asked, job.duration, ended)
 
 
 def honest(cluster: Cluster) -> Cluster:
@@ -92,8 +94,8 @@ def honest(cluster: Cluster) -> Cluster:
     return replace(cluster, jobs=tuple(jobs))
 
 
-def large(seed: int, nodes: int, waiting: int, now: float) -> tuple[Cluster, list[Sample]]:
-    """Full nodes, `waiting` jobs in the queue, and 500 finished jobs."""
+def large(seed: int, nodes: int, waiting: int, now: float) -> tuple[Cluster, list[Sample], list[Submission]]:
+    """Full nodes, `waiting` jobs in the queue, 500 finished jobs, and all submissions of five days."""
     trace = weeks(seed, 500 + nodes * GPUS_PER_NODE + waiting, nodes, 1.0).trace
     (dice,) = streams(seed + 2_000_000, 1)
     virtual = Virtual(make_nodes(nodes, GPUS_PER_NODE), (name for name, _ in QUEUES))
@@ -107,7 +109,16 @@ def large(seed: int, nodes: int, waiting: int, now: float) -> tuple[Cluster, lis
             virtual.put(*make_job(job, now - 3600.0 + left, False, 30.0))
             left += 1
     assert waiting == left
-    return honest(virtual.cluster()), [sample(job) for job in trace.jobs[:500]]
+    return honest(virtual.cluster()), [sample(job) for job in trace.jobs[:500]], _past(seed, nodes, now)
+
+
+def _past(seed: int, nodes: int, now: float) -> list[Submission]:
+    """Jobs that came in the last days and have ended: a cluster with as much load as it has room."""
+    jobs = weeks(seed + 1, 100 * nodes, nodes, LOAD).trace.jobs
+    begin = now - jobs[-1].submit
+    assert jobs[-1].submit > 5 * 86400.0
+    recent = [job for job in jobs if begin + job.submit > now - 5 * 86400.0]
+    return [submission(job, begin + job.submit, begin + job.submit) for job in recent]
 
 
 def _run(virtual: Virtual, job: TraceJob, free: dict[str, int], dice: Stream, now: float) -> None:
@@ -130,4 +141,4 @@ def _run(virtual: Virtual, job: TraceJob, free: dict[str, int], dice: Stream, no
     virtual.put(made, tuple(bound))
 
 
-__all__ = ["GPUS_PER_NODE", "WEEK", "Weeks", "honest", "large", "sample", "submission", "weeks"]
+__all__ = ["GPUS_PER_NODE", "LOAD", "WEEK", "Weeks", "honest", "large", "sample", "submission", "weeks"]

@@ -1,21 +1,23 @@
 """Plays generated weeks for `bench.forecast`, and makes forecasts in them at the ages at which they are judged.
 
 The simulator knows the true run times. A forecast sees only what a scheduler sees: the cluster at that moment, and the
-jobs that ended before.
+jobs that ended before. Of these it draws future arrivals, if they are wanted.
 """
 
 from __future__ import annotations
 
 import bisect
 from collections.abc import Iterator
+from itertools import cycle
 
 import msgspec
 
 from bench import planner
-from bench.forecast_scenes import GPUS_PER_NODE, Weeks, honest, sample
+from bench.forecast_scenes import GPUS_PER_NODE, Weeks, honest, sample, submission
 from maar.config.config import Config
+from maar.forecast.arrivals import Submission, arrivals_for
 from maar.forecast.calibrate import Made, age_of
-from maar.forecast.forecast import Options, Verdict, begins_of, forecast
+from maar.forecast.forecast import Forecast, Options, Verdict, begins_of, forecast
 from maar.forecast.runtimes import RunTimes, Sample
 from maar.forecast.start import State
 from maar.model.snapshot import Cluster
@@ -23,8 +25,9 @@ from maar.sim.cluster import Play
 from maar.sim.setting import Setting
 from maar.sim.virtual import key_of
 
-LATER = (60.0, 3600.0)
-"""A job that is chosen gets a forecast at its submission, and after these seconds if it still waits."""
+LATER = (0.0, 60.0, 3600.0)
+"""Ages in seconds. A chosen job gets one forecast, at one of these ages, if it still waits then. Jobs take the ages in
+turn. A forecast has all jobs that wait at that time, of any age."""
 
 
 class Judged(msgspec.Struct, frozen=True):
@@ -43,17 +46,26 @@ class Moment(msgspec.Struct, frozen=True):
     at: float
     cluster: Cluster
     samples: list[Sample]
+    past: list[Submission]
+
+
+def forecast_at(moment: Moment, config: Config, run_times: RunTimes, options: Options, arrivals: bool) -> Forecast:
+    """A forecast of a moment, as `maar web` would make it, with or without future arrivals."""
+    past = moment.past if arrivals else []
+    future = arrivals_for(moment.cluster, past, moment.at, run_times, options=options)
+    return forecast(moment.cluster, config, moment.at, run_times, options=options, arrivals=future)
 
 
 class Player:
     """Plays weeks. In each equal part of the time, the first job that has to wait is chosen for forecasts."""
 
-    def __init__(self, weeks: Weeks, config: Config, nodes: int, options: Options) -> None:
-        self._weeks, self._config, self._options = weeks, config, options
+    def __init__(self, weeks: Weeks, config: Config, nodes: int, options: Options, arrivals: bool) -> None:
+        self._weeks, self._config, self._options, self._arrivals = weeks, config, options, arrivals
         self._play = Play(weeks.trace, config, Setting(nodes, GPUS_PER_NODE))
         self._jobs = {key_of(job): job for job in weeks.trace.jobs}
         self._samples: list[Sample] = []
         self._run_times = RunTimes()
+        self._past: list[Submission] = []
         self._judged: dict[tuple[str, str], Judged] = {}
         self._starts: dict[str, float] = {}
         self._gone: dict[str, float] = {}
@@ -64,7 +76,7 @@ class Player:
     def run(self, first: float, until: float, every: float) -> Iterator[float]:
         """Make forecasts from `first` to `until`, and play on until all their jobs are over; yields the times."""
         there: set[str] = set()
-        chosen = first
+        chosen, later = first, cycle(LATER)
         before = honest(self._play.virtual.cluster())
         while self._play.step():
             now = self._play.plans[0][0]
@@ -74,14 +86,14 @@ class Player:
             for key in sorted(there - works.keys()):
                 self._run_times.add(sample(self._jobs[key]))
                 self._samples.append(sample(self._jobs[key]))
+                self._past.append(submission(self._jobs[key], self._jobs[key].submit, now))
             arrived = sorted(works.keys() - there)
             self._cancel(now)
             there = set(works)
             waits = [key for key in arrived if key not in self._starts]
             if waits and chosen <= now < until:
                 chosen = now - (now - first) % every + every
-                for seconds in (0.0, *LATER):
-                    bisect.insort(self._due, (now + seconds, waits[0]))
+                bisect.insort(self._due, (now + next(later), waits[0]))
             before = honest(self._play.virtual.cluster())
             if now >= until and not self._due and all(self._is_over(key) for key, _ in self._judged):
                 break
@@ -105,9 +117,10 @@ class Player:
                 yield at
 
     def _forecast(self, cluster: Cluster, at: float) -> None:
-        made = forecast(cluster, self._config, at, self._run_times, options=self._options)
+        moment = Moment(at, cluster, list(self._samples), list(self._past))
+        made = forecast_at(moment, self._config, self._run_times, self._options, self._arrivals)
         planned = planner.plan(cluster, begins_of(cluster, at), at)
-        self.moments.append(Moment(at, cluster, list(self._samples)))
+        self.moments.append(moment)
         for found in made.jobs:
             if found.state is State.WAITING and found.job not in self._starts:
                 age = age_of(at - self._jobs[found.job].submit)

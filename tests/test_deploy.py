@@ -6,8 +6,6 @@ import asyncio
 import itertools
 import os
 import re
-import shlex
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +21,16 @@ from tests.support.real.parts import available
 from maar import __version__
 from maar.cli.run import run
 from maar.config.file import default_config, read_config
-from maar.controller.main import LEASE_NAMESPACE
+from maar.controller.main import LEASE_NAMESPACE, lease_of_shard
 from maar.controller.settings.brakes import BrakeSettings
 from maar.history.history import History
 from maar.kube.client.errors import NotFound
 from maar.kube.kinds import rights, rights_at_home, upstream_podgroup
-from maar.kube.read.claims import SELECTED_NODE
+from maar.kube.read.storage.claims import SELECTED_NODE
 from maar.kube.wire.api_resources import CLAIMS, CONFIG_MAPS, NODES, QUEUES, STORAGE_CLASSES, VOLUMES
 from maar.kube.write.leases import LeaderElection
 from maar.registry import catalog
+from maar.shards.slots import MOST_SHARDS
 
 DEPLOY = Path(__file__).parents[1] / "deploy"
 
@@ -69,7 +68,7 @@ def arguments() -> click.Context:
 def test_the_namespace_comes_first_and_holds_the_rest() -> None:
     first, *rest = manifests().values()
     assert ("Namespace", "maar-system") == (first["kind"], first["metadata"]["name"])
-    elsewhere = {"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"}
+    elsewhere = {"ClusterRole", "ClusterRoleBinding", "PriorityClass", "Role", "RoleBinding"}
     assert {"maar-system"} == {m["metadata"].get("namespace") for m in rest if m["kind"] not in elsewhere}
 
 
@@ -94,7 +93,9 @@ def test_rights_are_exactly_what_the_table_of_kinds_needs() -> None:
 
 
 def test_the_lease_can_be_written_in_its_namespace() -> None:
-    assert {"get", "watch", "create", "update"} == granted("coordination.k8s.io", "leases", "Role")
+    assert {"get", "watch", "create", "update", "patch"} == granted("coordination.k8s.io", "leases", "Role")
+    (named,) = (r["resourceNames"] for r in rules("Role") if r["resources"] == ["leases"] and "resourceNames" in r)
+    assert [lease_of_shard("maar", shard) for shard in range(MOST_SHARDS)] == named
     assert LEASE_NAMESPACE == arguments().params["lease_namespace"], "one for all, wherever Maar runs"
     for kind in ("Role", "RoleBinding"):
         assert LEASE_NAMESPACE == manifests()[kind, "maar"]["metadata"]["namespace"]
@@ -160,13 +161,15 @@ def test_a_history_in_postgresql_is_a_few_lines_away() -> None:
     assert "none" not in str(made["args"])
 
 
-def test_the_image_has_the_postgresql_driver() -> None:
-    dockerfile = (DEPLOY / "Dockerfile").read_text()
-    (command,) = re.findall(r"^RUN (sed .*) > postgres.txt$", dockerfile, re.MULTILINE)
-    made = subprocess.run(shlex.split(command), cwd=DEPLOY.parent, capture_output=True, text=True, check=True).stdout
-    pinned = re.findall(r"^([a-z-]+)==\S+.*\\\n    --hash=", made, re.MULTILINE)
-    assert ["psycopg", "psycopg-binary"] == pinned
-    assert "-r /tmp/postgres.txt" in dockerfile
+def test_shards_are_a_few_lines_away() -> None:
+    text = (DEPLOY / "3-deployment.yaml").read_text()
+    assert "  replicas: 2 " in text, "the comment beside it says how many for shards"
+    wanted = re.sub(r"^        # (- --(?:shards|rack-label)=\S+).*$", r"        \1", text, flags=re.MULTILINE)
+    (made,) = yaml.safe_load(wanted)["spec"]["template"]["spec"]["containers"]
+    command, *options = made["args"]
+    given = run.make_context(command, list(options)).params
+    assert (3, "topology.kubernetes.io/rack") == (given["shards"], given["rack_label"])
+    assert arguments().params["shards"] is None, "one Maar leads by default"
 
 
 def test_the_configuration_is_the_default() -> None:
@@ -184,7 +187,6 @@ def test_the_brakes_are_off() -> None:
 
 def test_the_image_is_that_of_this_version() -> None:
     assert f"maar:{__version__}" == container()["image"]
-    assert f"-t maar:{__version__} " in (DEPLOY / "Dockerfile").read_text()
 
 
 @pytest.mark.real

@@ -137,6 +137,45 @@ def test_maar_accepts_the_reports(server: Server) -> None:
     )
 
 
+def test_nodes_noise_scale_and_goodput(server: Server) -> None:
+    msgspec = pytest.importorskip("msgspec")
+    from maar.web.messages import Report
+
+    def told(reporter: Reporter) -> None:
+        reporter.noise_scale = lambda: 512.5
+        reporter.goodput = {2: 19, 1: 10.0}
+        reporter.report(1, 2.5)
+
+    report = one(server, told, workers=4, nodes=lambda: 2)
+    assert (2, 512.5, {"1": 10.0, "2": 19.0}) == (report["nodes"], report["noise_scale"], report["goodput"])
+    assert {1: 10.0, 2: 19.0} == msgspec.json.decode(json.dumps(report), type=Report).goodput
+
+
+def test_nodes_from_the_environment(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MAAR_NODES", "3")
+    assert 3 == one(server, lambda r: r.report(1, 2.5), workers=4)["nodes"]
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -1.0, "x", [], lambda: 1 / 0])
+def test_what_the_job_knows_itself_never_costs_a_report(server: Server, bad: Any) -> None:
+    def told(reporter: Reporter) -> None:
+        reporter.noise_scale = bad
+        reporter.goodput = bad if callable(bad) else {1: bad}
+        reporter.report(1, 2.5)
+
+    report = one(server, told)
+    assert 2.5 == report["seconds"]
+    assert not {"noise_scale", "goodput"} & report.keys()
+
+
+def test_a_goodput_of_many_sizes_is_cut(server: Server) -> None:
+    def told(reporter: Reporter) -> None:
+        reporter.goodput = {n: float(n) for n in range(1, 1000)}
+        reporter.report(1, 2.5)
+
+    assert [str(n) for n in range(1, 65)] == list(one(server, told)["goodput"])
+
+
 def test_after_a_checkpoint(server: Server) -> None:
     reporter = Reporter(server.url, "team/resnet")
     assert [5, 6] == list(reporter.epochs(range(5, 7)))

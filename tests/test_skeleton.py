@@ -5,6 +5,7 @@ import re
 import subprocess
 import tomllib
 from importlib.metadata import entry_points
+from importlib.metadata import version as installed_version
 from pathlib import Path
 from typing import Any
 
@@ -96,8 +97,36 @@ def test_developers_use_the_same_versions_as_users() -> None:
     assert {n: str(pin.specifier) for n, pin in users.items()} == {n: str(developers[n].specifier) for n in users}
 
 
-def test_the_version_is_the_same_in_both_places() -> None:
-    assert pyproject()["project"]["version"] == maar.__version__
+def test_the_version_is_in_one_place() -> None:
+    project = pyproject()
+    assert ["version"] == project["project"]["dynamic"]
+    assert "version" not in project["project"]
+    text = (ROOT / project["tool"]["hatch"]["version"]["path"]).read_text()
+    found = re.search(r'^__version__ = "([^"]+)"$', text, re.MULTILINE)
+    assert found is not None
+    assert maar.__version__ == found[1] == installed_version("maar")
+
+
+MENTION = re.compile(r"(?:maar[:-]|maar-image-|version )(\d+\.\d+\.\d+)\b")
+
+
+def test_every_mention_of_the_version_is_of_this_one() -> None:
+    """A release changes src/maar/__init__.py; this names the files that a person must change too."""
+    files = [
+        ROOT / "README.md",
+        *(ROOT / "docs").rglob("*.md"),
+        *(p for p in (ROOT / "deploy").rglob("*") if p.is_file()),
+    ]
+    found = {str(file.relative_to(ROOT)): set(MENTION.findall(file.read_text())) for file in files}
+    assert {"README.md", "docs/image.md", "deploy/3-deployment.yaml"} <= {file for file in found if found[file]}
+    assert {} == {file: versions for file, versions in found.items() if versions - {maar.__version__}}
+
+
+def test_the_changelog_has_this_version() -> None:
+    sections = re.findall(r"^## \[(.+?)\](?: - (\d{4}-\d\d-\d\d))?$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    (first, undated), (version, date), *_ = sections
+    assert ("Unreleased", "", maar.__version__) == (first, undated, version)
+    assert date
 
 
 @pytest.mark.parametrize("layer", ["model", "session", "plugins", "actions", "kube", "cli", "testing"])
@@ -118,7 +147,9 @@ def test_the_command_is_installed() -> None:
     assert "maar.cli.main:main" == script.value
 
 
-@pytest.mark.parametrize(("target", "given"), [("soak", "MINUTES=45"), ("bench-writes", "MINUTES=3")])
+@pytest.mark.parametrize(
+    ("target", "given"), [("soak", "MINUTES=45"), ("soak-shards", "MINUTES=3"), ("bench-writes", "MINUTES=3")]
+)
 def test_the_length_of_long_runs_is_their_own(target: str, given: str) -> None:
     """Without MINUTES each has its own default: a default in the Makefile would be that of all targets."""
 

@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import sys
-import tomllib
 from importlib.metadata import packages_distributions
 from pathlib import Path
 from zipfile import ZipFile
@@ -14,8 +13,10 @@ import pytest
 from hatchling.builders.wheel import WheelBuilder
 from packaging.utils import canonicalize_name
 
+from maar import __version__
+
 ROOT = Path(__file__).parents[1]
-FOR_USERS = {"maar.report", "maar.testing.builders", "maar.testing.scenario", "maar.forecast.arrivals"}
+FOR_USERS = {"maar.report", "maar.testing.builders", "maar.testing.scenario"}
 """Modules for users, which no module of Maar imports."""
 
 IMPORTS = """
@@ -78,8 +79,7 @@ def development_only() -> set[str]:
 
 
 def test_it_contains_maar_and_nothing_else(wheel: Path) -> None:
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-    assert {"maar", f"maar-{version}.dist-info"} == {path.name for path in wheel.iterdir()}
+    assert {"maar", f"maar-{__version__}.dist-info"} == {path.name for path in wheel.iterdir()}
     assert {"__init__", "builders", "scenario"} == {path.stem for path in wheel.glob("maar/testing/*")}
 
 

@@ -14,6 +14,7 @@ from maar.session.lingering import count_lingering
 from maar.session.plan import plan_of
 from maar.session.release import release
 from maar.session.resizing.holds import take_up_holds
+from maar.session.scoping import confine, grant
 from maar.session.session import Session
 
 
@@ -21,10 +22,13 @@ def decide(snapshot: Snapshot, config: Config, now: float) -> Plan:
     """Run one cycle: the plan for this cluster at this time."""
     # 1 snapshot: made by the caller
     session = Session(snapshot, config, now)
-    # 2 open: plugins register their hooks; room held for future workers is taken up again
+    # 2 open: plugins register their hooks; room held for future workers is taken up again. One of several shards has
+    #   a scope, and evicts what other shards ask for
+    confine(session)
     session.open()
     count_lingering(session)
     take_up_holds(session)
+    grant(session)
     # 3 act: actions in the configured order; then gangs that cannot be completed release their room, and pods
     #   that their queue admits lose its gate
     for option in config.actions:

@@ -23,6 +23,7 @@ from maar.elastic import (
     fifo,
     max_min,
     optimus,
+    price,
     srjf,
     srsf,
     srtf,
@@ -114,6 +115,7 @@ ALGORITHMS: tuple[Registration, ...] = (
     Registration(srsf.NAME, srsf.plan, serving=Serving.IN_LINE),
     Registration(optimus.NAME, optimus.plan, serving=Serving.IN_LINE),
     Registration(max_min.NAME, max_min.plan, serving=Serving.IN_LINE),
+    Registration(price.NAME, price.plan, price.Arguments, wake_after=price.wake_after, weighs_restarts=True),
 )
 """Algorithms that decide how many workers each elastic job gets."""
 

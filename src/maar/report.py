@@ -6,6 +6,10 @@
     for epoch in reporter.epochs(90):
         train(epoch)
 
+With PyTorch it can also measure the gradient noise scale, which says how much larger batches help:
+
+    optimizer.register_step_pre_hook(reporter.noise(model, batch_size=32))
+
 This file needs only Python 3.8: copy it beside your script if Maar is not installed in your image. It imports nothing
 else from Maar, and does nothing unless it knows an address (`url`, or MAAR_URL) and the name of the job.
 
@@ -21,6 +25,7 @@ import functools
 import importlib
 import json
 import logging
+import math
 import operator
 import os
 import re
@@ -45,6 +50,9 @@ TIMEOUT = 2.0
 """Seconds for a connection, and for each response."""
 WAITING = 64
 """Maximum reports that wait to be sent; the oldest are dropped."""
+LARGEST = 1e15
+SIZES = 64
+"""The largest noise scale and goodput, and the most sizes of a goodput, that Maar accepts."""
 FAREWELL = 1.0
 """Maximum seconds that the end of the program waits for the last report."""
 NAMESPACE_FILE = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
@@ -79,7 +87,11 @@ class Reporter:
     `namespace` from MAAR_NAMESPACE or the service account, `workers` (pods, not processes: a number or a function) from
     torch.distributed if it is initialized, else from the variables of torchrun and mpirun, `token` from MAAR_TOKEN,
     the file MAAR_TOKEN_FILE, or the pod's service account, which is enough. Maar usually knows the category
-    (MAAR_CATEGORY) and the accelerator (MAAR_ACCELERATOR).
+    (MAAR_CATEGORY), the accelerator (MAAR_ACCELERATOR) and the nodes (`nodes` or MAAR_NODES: how many; a number or a
+    function).
+
+    `noise_scale` and `goodput` may be set at any time, to a value or a function; the next reports have them. `goodput`
+    is the progress per second by number of workers, in any unit, as adaptive frameworks know it: `{1: 10.0, 2: 18.5}`.
     """
 
     def __init__(
@@ -96,13 +108,17 @@ class Reporter:
         token: str | None = None,
         rank: int | Callable[[], int] | None = None,
         timeout: float = TIMEOUT,
+        nodes: int | Callable[[], int] | None = None,
     ) -> None:
         self.total_epochs = total_epochs
+        self.noise_scale: float | Callable[[], float | None] | None = None
+        self.goodput: dict[int, float] | Callable[[], dict[int, float] | None] | None = None
         self.local_batch_size = local_batch_size
         self.global_batch_size = global_batch_size
         self._category = category
         self._accelerator = accelerator
         self._workers = workers
+        self._nodes = nodes
         self._rank = rank
         self._hvd: Any = None
         self._complained = False
@@ -179,6 +195,9 @@ class Reporter:
         if self._sender is None or self._get_rank() != 0:
             return
         workers = self._count_workers()
+        nodes = _now(self._nodes)
+        if nodes is None and os.environ.get("MAAR_NODES"):
+            nodes = int(os.environ["MAAR_NODES"])
         local, every = self.local_batch_size, self.global_batch_size
         if every is None and local is not None:
             every = int(local) * self._get_size()
@@ -192,10 +211,25 @@ class Reporter:
             "local_batch_size": None if local is None else int(local),
             "global_batch_size": None if every is None else int(every),
             "step_seconds": seconds / steps if steps else None,
+            "nodes": None if nodes is None else int(nodes),
+            "noise_scale": self._get_noise_scale(),
+            "goodput": self._get_goodput(),
             "category": self._category,
             "accelerator": self._accelerator,
         }
         self._sender.put(json.dumps({n: v for n, v in fields.items() if v is not None}, allow_nan=False))
+
+    @_quietly
+    def _get_noise_scale(self) -> float | None:
+        """What is known; without it, the report is sent all the same."""
+        noise = _now(self.noise_scale)
+        return None if noise is None or not 0 <= float(noise) <= LARGEST else float(noise)
+
+    @_quietly
+    def _get_goodput(self) -> dict[str, float] | None:
+        speeds = {int(n): float(speed) for n, speed in (_now(self.goodput) or {}).items()}
+        good = sorted((n, speed) for n, speed in speeds.items() if n >= 1 and 0 < speed <= LARGEST)
+        return {str(n): speed for n, speed in good[:SIZES]} or None
 
     @_quietly
     def flush(self, seconds: float = FAREWELL) -> None:
@@ -218,6 +252,24 @@ class Reporter:
         except Exception as error:
             self._complain("cannot make a callback for Keras: %r", error)
             return _Silent()
+
+    def noise(self, model: Any, batch_size: int | None = None, every: int = 10) -> Any:
+        """Measure the gradient noise scale of a PyTorch model, and report it.
+
+        Call the result after the backward passes of a step and before the gradients are clipped or used, or let the
+        optimizer do it: `optimizer.register_step_pre_hook(reporter.noise(model, batch_size=32))`. `batch_size` is that
+        of one backward pass in one process. One of `every` steps is measured. `NoiseScale` says how.
+        """
+        try:
+            size = batch_size if batch_size is not None else self.local_batch_size
+            if size is None:
+                raise ValueError("the batch size is not known: noise(model, batch_size=32)")
+            noise = NoiseScale(model.parameters(), size, self._get_size, every, self._complain)
+        except Exception as error:
+            self._complain("cannot measure the noise scale: %r", error)
+            return lambda *args, **kwargs: None
+        self.noise_scale = noise.value
+        return noise
 
     # -- rank and size
 
@@ -245,6 +297,117 @@ class Reporter:
     def _complain(self, message: str, *args: Any) -> None:
         logger.log(logging.DEBUG if self._complained else logging.WARNING, message, *args)
         self._complained = True
+
+
+class NoiseScale:
+    """The gradient noise scale of a PyTorch model: the batch size at which noise and gradient are equal, in samples.
+
+    It compares the squared norm of gradients of small and large batches (McCandlish et al., 2018). The small batch is
+    that of one backward pass in this process, seen by hooks before the processes exchange gradients. The large one is
+    that of the whole step: all processes and all backward passes. If both are the same, the large one is the mean with
+    the gradient of the step before, which is kept for that. Gradients that are split between processes (FSDP) do not
+    work. It never raises, and needs no other part of PyTorch than hooks, gradients and sums.
+    """
+
+    KEPT = 0.95
+    """Weight of the past in the running means. Tuned by hand: about the last 20 measured steps count."""
+
+    def __init__(
+        self,
+        parameters: Iterable[Any],
+        batch_size: int,
+        processes: Callable[[], int],
+        every: int = 10,
+        complain: Callable[..., None] = logger.warning,
+    ) -> None:
+        self._parameters = [p for p in parameters if p.requires_grad]
+        self._batch = float(batch_size)
+        self._processes = processes
+        self._every = max(1, int(every))
+        self._complain = complain
+        self._steps = 0
+        self._squares: Any = 0.0
+        self._passes = 0
+        self._before: list[Any] | None = None
+        self._noise = _Mean(self.KEPT)
+        self._signal = _Mean(self.KEPT)
+        for number, parameter in enumerate(self._parameters):
+            parameter.register_hook(self._counted if number == 0 else self._seen)
+
+    def value(self) -> float | None:
+        """The noise scale; None as long as it is not clear."""
+        noise, signal = self._noise.value(), self._signal.value()
+        if noise is None or signal is None or noise <= 0 or signal <= 0:
+            return None
+        return noise / signal
+
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
+        """A step: all its backward passes are done, and its gradients are not used yet."""
+        try:
+            self._step()
+        except Exception as error:
+            self._complain("cannot measure the noise scale: %r", error)
+        self._squares, self._passes = 0.0, 0
+        self._steps += 1
+
+    def _is_measured(self, step: int) -> bool:
+        return step % self._every == 0
+
+    def _counted(self, gradient: Any) -> None:
+        self._passes += 1
+        self._seen(gradient)
+
+    def _seen(self, gradient: Any) -> None:
+        if self._is_measured(self._steps):
+            self._squares = self._squares + _square(gradient)
+
+    def _step(self) -> None:
+        gradients = [p.grad for p in self._parameters if p.grad is not None]
+        passes, parts = self._passes, self._passes * self._processes()
+        if not gradients or not passes:
+            return
+        if parts > 1:
+            if self._is_measured(self._steps):
+                # The gradient of the step is the sum of its passes, whether or not the loss is divided by their number.
+                large = float(sum(map(_square, gradients))) / passes**2
+                self._learn(float(self._squares) / passes, large, parts)
+        elif self._is_measured(self._steps) and self._before is not None and len(self._before) == len(gradients):
+            pairs = list(zip(self._before, gradients))  # noqa: B905, new in Python 3.10
+            small = float(sum(_square(old) + _square(new) for old, new in pairs)) / 2
+            self._learn(small, float(sum(_square(old + new) for old, new in pairs)) / 4, 2)
+            self._before = None
+        elif self._is_measured(self._steps + 1):
+            self._before = [gradient.detach().clone() for gradient in gradients]
+
+    def _learn(self, small: float, large: float, parts: int) -> None:
+        """Learn from squared norms of gradients of a small batch, and of one that has `parts` times as many samples."""
+        noise = (small - large) * self._batch * parts / (parts - 1)
+        signal = (parts * large - small) / (parts - 1)
+        if math.isfinite(noise) and math.isfinite(signal):  # loss scaling makes infinite gradients now and then
+            self._noise.add(noise)
+            self._signal.add(signal)
+
+
+class _Mean:
+    """A running mean in which old values fade."""
+
+    def __init__(self, kept: float) -> None:
+        self._kept = kept
+        self._sum = 0.0
+        self._weight = 0.0
+
+    def add(self, value: float) -> None:
+        self._sum = self._kept * self._sum + value
+        self._weight = self._kept * self._weight + 1.0
+
+    def value(self) -> float | None:
+        return self._sum / self._weight if self._weight else None
+
+
+def _square(gradient: Any) -> Any:
+    """The squared norm, left where the gradient is: the processor does not wait for a GPU."""
+    gradient = gradient.detach().float()
+    return (gradient * gradient).sum()
 
 
 class _Epoch:
@@ -399,6 +562,11 @@ def _param(callback: Any, name: str) -> Any:
     """One of the parameters that Keras passes to its callbacks, if it did."""
     params = getattr(callback, "params", None)
     return params.get(name) if isinstance(params, dict) else None
+
+
+def _now(value: Any) -> Any:
+    """A value, or what a function returns now."""
+    return value() if callable(value) else value
 
 
 def _torch() -> Any:

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from maar.cli.allocate_file import read_jobs
 from maar.cli.main import main
+from maar.cli.support.allocate_file import read_jobs
 from maar.config.config import Registration
 from maar.config.problems import ConfigError
 from maar.elastic.allocate import allocate
@@ -98,6 +98,11 @@ def test_every_field_reaches_the_algorithm(algorithm: Registration, write: Write
         "first_start": dice.integers(0, 9, n).astype(float),
         "waited": dice.integers(0, 9000, n).astype(float),
         "ran": dice.integers(0, 900, n).astype(float),
+        "size": dice.integers(0, 3, n),
+        "restart": dice.integers(0, 60, n).astype(float),
+        "done": dice.integers(0, 9000, n).astype(float),
+        "delayed": dice.integers(0, 90_000, n).astype(float),
+        "promised": dice.integers(0, 9000, n).astype(float),
     }
     gpus = dice.choice([1, 2], n)
     names = [f"j{i}" for i in range(n)]
@@ -234,7 +239,7 @@ def test_an_algorithm_without_parameters_takes_none(write: Write) -> None:
         (
             [{"name": "a", "request": 3, "min": -1}],
             [
-                "jobs[0]: unknown field `request`; did you mean `requested`? known: attained, first_start, ",
+                "jobs[0]: unknown field `request`; did you mean `requested`? known: attained, delayed, ",
                 "jobs[0].min: expected a whole number from 1 to 1,000,000, got `-1`",
             ],
         ),

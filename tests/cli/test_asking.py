@@ -14,14 +14,16 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 from click.testing import CliRunner, Result
-from tests.support.live import NAMESPACE, OUR_CRDS, Live, connected
+from tests.support.live import GPU, NAMESPACE, OUR_CRDS, Live, connected
 from tests.support.web import ADMIN, MINE, THEIRS, USER, Web, gang, webbing
 
 from maar.cli.main import main
 from maar.embedded.server import EmbeddedServer
+from maar.forecast.arrivals import Asked, Pods
 from maar.history.address import read_address
 from maar.history.records import Prediction, Run
 from maar.history.store import Store
@@ -207,9 +209,11 @@ def with_history(folder: Path) -> str:
     file = str(folder / "history.db")
     store = Store(read_address(file))
     assert store.open()
-    times = {"submitted": 0.0, "started": 0.0, "ended": 5.0, "seconds": 7200.0, "how": "completed", "gpus": 8}
-    store.write([Run("x", "old", f"u{n}", "x", "old", "default", **times) for n in range(20)])  # type: ignore[arg-type]
     now = time.time()
+    asked = msgspec.json.encode(Asked((Pods(1, ((GPU, 8), ("pods", 1))),))).decode()
+    times = {"submitted": now - 4e5, "started": now - 3e5, "ended": now - 2e5, "seconds": 7200.0, "gpus": 8}
+    runs = [Run("x", "old", f"u{n}", "x", "old", "default", how="completed", asked=asked, **times) for n in range(20)]  # type: ignore[arg-type]
+    store.write(runs)
     kept = {"age": 1.0, "first": True, "verdict": "expected", "started": now - 800, "start_p50": now - 860}
     kept |= {"start_p90": now - 700, "shown_p90": now - 700}
     made = [Prediction("x", f"j{n}", f"u{n}", "default", at=now - 1000, **kept) for n in range(40)]  # type: ignore[arg-type]
@@ -233,7 +237,7 @@ def test_a_forecast_from_a_history_is_made_here(kubeconfig: Path, tmp_path: Path
     assert 2 == bad.exit_code
     question = "{edit: add-nodes-like, like: n1, count: 4}"
     what = ok(maar("what-if", "-f", "-", *at, given=question, kubeconfig=kubeconfig))
-    assert re.search(r"by forecasts, from \d+ roll-outs", what)
+    assert re.search(r"by forecasts, from \d+ roll-outs with jobs that come later", what)
     assert "starts earlier" in what
 
 
@@ -433,14 +437,18 @@ def test_the_forecasts_of_maar_web_are_shown(tmp_path: Path) -> None:
             await asyncio.sleep(0.1)
         said = " ".join(text.split())
         assert re.search(r"starts by .* with a chance of 50 %; by .* with a chance of 90 %", said)
-        assert "4 roll-outs" in said
+        assert "4 roll-outs with jobs that come later" in said
         assert "trust 100% of 40 jobs of its queue started by the second time" in said
         assert "the median error of the first time was 1 min" in said
         assert 80 >= max(map(len, text.splitlines()))
         wide = ok(await ask(web, kubeconfig, "jobs", "-o", "wide"))
         assert re.search(r"mine/waits .* 2  in \d+[mh] to \d+[mh]", wide)
         what = ok(await ask(web, kubeconfig, "what-if", "-f", "-", given="{edit: add-nodes-like, like: n0, count: 4}"))
-        assert re.search(r"by forecasts, from \d roll-outs\s+starts earlier  .*mine/waits: by", what, re.DOTALL)
+        assert re.search(
+            r"by forecasts, from \d roll-outs with jobs that come later\s+starts earlier  .*mine/waits: by",
+            what,
+            re.DOTALL,
+        )
 
     pace = Pace(every=0.5, soon=0.05, budget=20.0, rollouts=4)
     told(tmp_path, story, ADMIN, history=with_history(tmp_path), pace=pace)

@@ -410,7 +410,7 @@ def test_an_interrupted_story_ends_cleanly(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_story_ends_when_its_time_is_up(tmp_path: Path) -> None:
     started = time.monotonic()
-    with demo(tmp_path, "--keep", "--for", "2") as process:
+    with demo(tmp_path, "--keep", "--for", "2s") as process:
         out, _ = process.communicate(timeout=60)
     assert 0 == process.returncode, out
     assert "time is up: 2 s" in out

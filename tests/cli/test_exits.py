@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from maar.cli.exits import BadInput, CannotRun, Exit, Problem, ended
 from maar.cli.main import COMMANDS, main
+from maar.cli.support.exits import BadInput, CannotRun, Exit, Problem, ended
 
 MAAR = [sys.executable, "-m", "maar.cli.main"]
 DOCS = Path(__file__).parents[2] / "docs"
@@ -191,6 +191,8 @@ def test_an_output_file_that_cannot_be_written_is_named(
     "words",
     [
         ("demo", "--for", "nan"),
+        ("demo", "--for", "-1"),
+        ("demo", "--for", "20x"),
         ("demo", "--speed", "nan"),
         ("demo", "--speed", "inf"),
         ("simulate", "trace.csv", "--nodes", "99999999999999"),

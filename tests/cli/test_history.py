@@ -82,8 +82,31 @@ def test_accounts_and_categories_as_text(file: str) -> None:
         ["1", "2", "100", "s", "1.00", "1.00"],
         ["2", "2", "60", "s", "1.67", "1.67"],
         ["4", "1", "40", "s", "2.50", "2.50"],
-        ["8", "-", "-", "-", "4.17"],
+        ["8", "-", "-", "-", "3.33"],
     ] == points
+    assert "  curve: fitted step times" in result.stdout.splitlines()
+    fit = "  fit: error 0%, from 5 epochs in 3 settings; largest size: 63% compute, 37% inside nodes"
+    assert fit in result.stdout.splitlines()
+
+
+def test_a_fit_that_is_not_used_says_why(file: str) -> None:
+    fill(file, [epoch(n, workers, 100.0, 200.0 * n) for n, workers in enumerate((1, 2))])
+    text = run("--history", file).stdout
+    assert "  curve: measured points" in text.splitlines()
+    assert "in 2 settings; largest size: 50% compute, 50% inside nodes; not used: needs 3 settings" in text
+    odd = enumerate((1.0, 90.0, 2.0, 500.0, 1.0, 900.0))
+    fill(file, [epoch(n, n + 1, seconds, 1e4 + 1e3 * n, category="odd") for n, seconds in odd])
+    assert "; not used: error above 20%" in run("--history", file, "team/odd").stdout
+
+
+def test_a_noise_scale_is_shown(file: str) -> None:
+    its = {"global_batch_size": 64, "noise_scale": 1234.5}
+    fill(file, [epoch(n, workers, 100.0, 200.0 * n, **its) for n, workers in enumerate((1, 2, 4))])
+    assert "  curve: fitted step times and the noise scale, noise scale 1,234 samples" in (
+        run("--history", file).stdout.splitlines()
+    )
+    (category,) = json.loads(run("--history", file, "-o", "json").stdout)["categories"]
+    assert (1234.5, 3, 3) == (category["noise_scale"], category["fit"]["settings"], category["fit"]["epochs"])
 
 
 def test_accounts_and_categories_as_json(file: str) -> None:
@@ -102,7 +125,12 @@ def test_accounts_and_categories_as_json(file: str) -> None:
     (category,) = seen["categories"]
     assert 5 == category["measurements"]
     sizes = {size.pop("workers"): size for size in category["sizes"]}
-    assert {"epochs": 2, "epoch_seconds": 60.0, "speedup": 100 / 60, "curve": pytest.approx(100 / 60)} == sizes[2]
+    assert {
+        "epochs": 2,
+        "epoch_seconds": 60.0,
+        "speedup": 100 / 60,
+        "curve": pytest.approx(100 / 60, rel=1e-3),
+    } == sizes[2]
     assert [1, 2, 4, 8] == list(sizes)
 
 

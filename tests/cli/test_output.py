@@ -14,10 +14,10 @@ import yaml
 from click.testing import CliRunner
 from rich.table import Table
 
-from maar.cli.logs import JsonLines, TextLines, tame_stray_records
 from maar.cli.main import main
-from maar.cli.output import escaped, escaped_json
-from maar.cli.printing import printed
+from maar.cli.support.logs import JsonLines, TextLines, tame_stray_records
+from maar.cli.support.output import escaped, escaped_json
+from maar.cli.support.printing import printed
 
 EVIL = "a\x1b[31m\r\nb\x9b2J\u202ec\x7f\t\x00d"
 SHOWN = r"a\x1b[31m\r\nb\u009b2J\u202ec\x7f\t\x00d"

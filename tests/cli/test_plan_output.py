@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from maar.cli.plan_json import as_json, plan_data
-from maar.cli.plan_text import Cycle, as_text, usage
+from maar.cli.reports.plan_json import as_json, plan_data
+from maar.cli.reports.plan_text import Cycle, as_text, usage
 from maar.model.jobs import Job
 from maar.model.nodes import Node
 from maar.model.plan import (

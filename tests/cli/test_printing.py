@@ -2,7 +2,7 @@
 
 from rich.table import Table
 
-from maar.cli.printing import apart, printed
+from maar.cli.support.printing import apart, printed
 
 
 def test_names_are_printed_as_they_are_and_not_wrapped() -> None:

@@ -27,7 +27,7 @@ from tests.support.real.processes import free_port
 from tests.support.scheduler import Child
 
 from maar import __version__
-from maar.cli.plan_json import plan_data
+from maar.cli.reports.plan_json import plan_data
 from maar.controller.main import identity
 from maar.controller.record import read_recording
 from maar.embedded.server import EmbeddedServer
@@ -58,7 +58,7 @@ class Run(Child):
             return 0, ""
 
     def metrics(self) -> dict[str, float]:
-        """The Prometheus metrics, by name and labels: `maar_evictions_total{queue="default"}`."""
+        """The Prometheus metrics, by name and labels: `maar_evictions_total{cause="preempted",queue="default"}`."""
         status, text = self.get("/metrics")
         assert 200 == status
         found: dict[str, float] = {}
@@ -134,7 +134,7 @@ def test_health_readiness_and_every_metric(kubeconfig: Path, start: Start) -> No
         assert metrics['maar_action_seconds_count{action="allocate"}'] >= 3
         assert metrics['maar_action_seconds_count{action="preempt"}'] >= 1
         assert 3 == metrics["maar_binds_total"]
-        assert 2 == metrics['maar_evictions_total{queue="default"}']
+        assert 2 == metrics['maar_evictions_total{cause="preempted",queue="default"}']
         waiting = {name: count for name, count in metrics.items() if name.startswith("maar_waiting_jobs")}
         by_reason = {f'maar_waiting_jobs{{reason="{code}"}}': 1 for code in ("NotEnoughResources", "NoPods")}
         assert by_reason == waiting, "huge, and low, whose pods have gone"
@@ -410,10 +410,10 @@ def test_brakes_hold_and_let_go_while_it_runs(kubeconfig: Path, start: Start, tm
         brakes.write_text("perMinute: 3")
         await cluster.until(lambda ps: sum(bool(p.node) for p in ps if p.name.startswith("high")) == 1, "one may")
         await all_say("at most 3 pods are evicted per minute", 1)
-        assert 2 == run.metrics()['maar_evictions_total{queue="default"}']
+        assert 2 == run.metrics()['maar_evictions_total{cause="preempted",queue="default"}']
         brakes.unlink()
         await cluster.until(lambda ps: [True, True] == [bool(p.node) for p in ps], "no brakes: both run, alone")
-        evicted = 'maar_evictions_total{queue="default"}'
+        evicted = 'maar_evictions_total{cause="preempted",queue="default"}'
         await cluster.eventually(lambda: run.metrics()[evicted] == 4, "the page is a second old at most")
 
     tell(kubeconfig, story)
@@ -446,7 +446,7 @@ def test_shadow_mode_beside_another_scheduler_writes_nothing_and_says_how_they_d
         await cluster.until(lambda ps: any(p.name == "high" and p.message for p in ps), "high waits there")
         cycles = shadow.metrics()["maar_cycle_seconds_count"]
         await cluster.eventually(
-            lambda: 'maar_evictions_total{queue="default"}' in shadow.metrics(), "here it would not"
+            lambda: 'maar_evictions_total{cause="preempted",queue="default"}' in shadow.metrics(), "here it would not"
         )
         assert 0 == await stop(other)
         at_rest = await cluster.versions()

@@ -17,7 +17,7 @@ from maar.cli.shards import TRIES
 from maar.embedded.server import EmbeddedServer
 from maar.kube.client.errors import Conflict
 from maar.kube.wire.api_resources import QUEUES, SHARD_MAPS, SHARDS
-from maar.kube.wire.shards import ShardStatus
+from maar.kube.wire.shards import ShardSpec, ShardStatus
 from maar.kube.write.shards import create_map, read_map, write_map, write_shard
 from maar.shards.map import ShardMap
 
@@ -84,7 +84,9 @@ def test_shards_are_listed(kubeconfig: Path) -> None:
     with_map(kubeconfig, made)
 
     async def story(cluster: Live) -> None:
-        await write_shard(cluster.api, 0, ShardStatus(holder="maar-0", epoch=3, lent=2, borrowed=1, waiting=5))
+        await write_shard(
+            cluster.api, 0, ShardSpec(), ShardStatus(holder="maar-0", epoch=3, lent=2, borrowed=1, waiting=5)
+        )
         head = {"apiVersion": SHARDS.api_version, "kind": "Shard", "metadata": {"name": "strange"}}
         await cluster.create(SHARDS.path(), head)
 

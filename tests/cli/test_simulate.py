@@ -135,12 +135,20 @@ def test_jobs_that_do_not_fit_are_named(trace: str) -> None:
     ("options", "message"),
     [
         (("--policy", "tiresia"), "unknown algorithm `tiresia`; did you mean `tiresias`?"),
-        (("--model", "mury"), "unknown model `mury`; did you mean `muri`? known: default, muri"),
+        (("--model", "mury"), "unknown model `mury`; did you mean `muri`? known: default, muri, rates"),
         (("--format", "phily"), "unknown format `phily`; did you mean `philly`?"),
         (("--config", "no.yaml"), "no.yaml: no such file"),
         (("--config", "no.yaml", "--depth", "pool"), "--depth pool and --config: a configuration needs depth cluster"),
         (("--model", "muri", "--depth", "cluster"), "--model muri: only supported with --depth pool"),
         (("--model", "muri", "--fail", "100"), "--model muri: does not support failing or draining nodes"),
+        (("--model", "rates"), "--model rates: needs --rates FILE"),
+        (("--model", "rates", "--rates", "no.csv"), "no.csv: no such file"),
+        (("--model", "rates", "--rates", "no.csv", "--depth", "cluster"), "--model rates: only supported with --depth"),
+        (("--rates", "no.csv"), "--rates: only supported with --model rates"),
+        (("--speeds", "learnt"), "--speeds learnt: only supported with --model rates"),
+        (("--interval", "60", "--depth", "cluster"), "--interval: only supported with --depth pool"),
+        (("--interval", "60", "--model", "muri"), "--interval: only supported with --depth pool"),
+        (("--lengths", "maybe"), "'maybe' is not one of 'known', 'unknown'"),
         (("--fail", "often"), "expected seconds above 0, `BETWEEN[,REPAIR[,SEED]]`, got `often`"),
         (("--fail", "100", "--faults", "x.csv"), "--faults and --fail: expected one of them, got both"),
         (("--faults", "no.csv"), "no.csv: No such file or directory"),
@@ -153,6 +161,26 @@ def test_what_cannot_be_is_said_and_nothing_printed(trace: str, options: tuple[s
     done = maar(trace, "--policy", "fifo", *options)
     assert (2, "") == (done.exit_code, done.stdout)
     assert message in done.stderr
+
+
+def test_a_workload_with_rates(tmp_path: Path) -> None:
+    """The command that compares with Pollux, on small data."""
+    workload, table = tmp_path / "workload-1.csv", tmp_path / "rates.csv"
+    workload.write_text("name,time,application,num_replicas,batch_size\na,0,x,2,64\nb,0,x,1,64\n")
+    head = "application,epoch,progress_from,progress_to"
+    table.write_text(f"{head},gpus_1,gpus_2,gpus_4\nx,0,0,600,1,1.9,3\n")
+    on = ("--nodes", "16", "--gpus-per-node", "4", "--restart", "30", "--interval", "60")
+    options = (str(workload), "--format", "pollux", "--model", "rates", "--rates", str(table), "--policy", "price", *on)
+    for lengths in ("known", "unknown"):
+        (run,) = runs(*options, "--lengths", lengths, "--speeds", "true")
+        assert ({"policy": "price", "jobs": 2}, 30 + 200) == ({k: run[k] for k in ("policy", "jobs")}, run["avg_jct"])
+        (run,) = runs(*options, "--lengths", lengths, "--speeds", "learnt")
+        assert (2, True) == (run["jobs"], 230 < float(str(run["avg_jct"])) < 700)
+    done = maar(str(workload), "--policy", "fifo")
+    assert (2, "") == (done.exit_code, done.stdout)
+    assert "the trace has no durations: it runs with the model `rates` only; add --model rates" in done.stderr
+    table.write_text(f"{head},gpus_1\ny,0,0,600,1\n")
+    assert "job `a`: unknown application `x`; " in maar(*options).stderr
 
 
 def test_an_output_that_cannot_be_written(trace: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from maar.cli.main import main
-from maar.cli.trace_file import load_trace
+from maar.cli.support.trace_file import load_trace
 
 PHILLY = "timestamp,duration,num_gpus\n0,3600,4\n3600,7200,8\n"
 
@@ -129,7 +129,7 @@ def test_a_file_that_cannot_be_read_is_named(file: str, expected: str) -> None:
 
 def test_an_unknown_format_is_named() -> None:
     done = maar("describe", "-", "--format", "phily", given=PHILLY)
-    assert (2, "unknown format `phily`; did you mean `philly`? known: maar, muri, philly, recorded\n") == (
+    assert (2, "unknown format `phily`; did you mean `philly`? known: maar, muri, philly, pollux, recorded\n") == (
         done.exit_code,
         done.stderr,
     )

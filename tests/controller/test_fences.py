@@ -96,6 +96,25 @@ def test_a_new_leader_fences_what_the_lease_names_before_it_decides(kubeconfig: 
     tell(kubeconfig, story)
 
 
+def test_a_new_leader_lists_elastic_jobs_as_well_as_pods(box: EmbeddedServer, tmp_path: Path) -> None:
+    """How many workers count for the limit of a queue depends on the size, and watches of two kinds are not ordered."""
+
+    async def story(cluster: Live) -> None:
+        jobs = batchjob.KIND.resource
+        template = {"spec": {"containers": [{"name": "c"}], "restartPolicy": "Never", "schedulerName": "maar"}}
+        metadata = {"name": "grows", "annotations": {"maar.dev/max-workers": "4"}}
+        spec = {"parallelism": 1, "suspend": True, "template": template}
+        head = {"apiVersion": "batch/v1", "kind": "Job"}
+        await cluster.create(jobs.path(NAMESPACE), head | {"metadata": metadata, "spec": spec})
+        await put_lease(cluster, "dead_0_0", epoch="4")
+        async with leading(cluster) as (scheduler, _):
+            await cluster.eventually(lambda: scheduler.loop.cycles > 0, "it decides")
+            lists = {str(resource): informer.counts.lists for resource, informer in scheduler.informers.items()}
+            assert {"pods", "jobs.batch"} == {resource for resource, count in lists.items() if count == 2}
+
+    tell(box.kubeconfig(tmp_path / "kubeconfig"), story)
+
+
 def test_intents_that_cannot_be_read_mean_that_everything_gets_a_fence(box: EmbeddedServer, tmp_path: Path) -> None:
     """Somebody has changed the annotation: any pod or elastic job of Maar's may have been in it."""
 

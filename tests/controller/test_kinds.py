@@ -16,7 +16,7 @@ from maar.kube.wire.api_resources import QUEUES
 
 CRDS = Path(__file__).parents[2] / "deploy" / "crds"
 OFTEN = Settings(discover_again=0.2)
-NAMES = ("podgroups.scheduling.volcano.sh", "queues.scheduling.volcano.sh")
+NAMES = ("podgroups.scheduling.volcano.sh", "queues.scheduling.volcano.sh", "shardmaps.maar.dev", "shards.maar.dev")
 
 
 async def is_there(cluster: Live, path: str) -> bool:
@@ -28,7 +28,7 @@ async def is_there(cluster: Live, path: str) -> bool:
 
 
 async def take_away(cluster: Live) -> None:
-    """Delete Volcano's CRDs, and with them all PodGroups and Queues."""
+    """Delete all CRDs of deploy/crds, and with them all PodGroups and Queues."""
     for name in NAMES:
         if await is_there(cluster, f"{PATH}/{name}"):
             await cluster.api.delete(f"{PATH}/{name}")
@@ -36,7 +36,7 @@ async def take_away(cluster: Live) -> None:
     async def all_gone() -> bool:
         return not any([await is_there(cluster, f"{PATH}/{name}") for name in NAMES])
 
-    await cluster.eventually(all_gone, "Volcano's CRDs are deleted")
+    await cluster.eventually(all_gone, "the CRDs are deleted")
 
 
 def placed(pods: list[Seen]) -> dict[str, str]:
@@ -71,5 +71,22 @@ def test_crds_come_go_and_come_again_and_nothing_else_stops(kubeconfig: Path) ->
                 await cluster.until(bound("after", 1), "a kind that was created again is watched")
                 await cluster.eventually(lambda: is_there(cluster, QUEUES.path(name="default")), "the default queue")
                 assert during.items() <= placed(await cluster.pods()).items()
+
+    asyncio.run(story())
+
+
+def test_families_that_are_switched_off_are_left_alone(kubeconfig: Path) -> None:
+    """Maar may have no rights on them: it must become ready all the same."""
+
+    async def story() -> None:
+        async with connected(kubeconfig) as cluster:
+            await cluster.crds(CRDS)
+            await cluster.nodes(1, gpu=8)
+            async with scheduling(cluster, Settings(without=frozenset({"jobs", "shards"}))) as scheduler:
+                await cluster.gang("train", 2, gpu=4)
+                await cluster.until(bound("train", 2), "everything else is there")
+                watched = {kind.family for kind in scheduler.picture.served}
+                assert not {"jobs", "shards"} & watched
+                assert "" == scheduler.not_ready()
 
     asyncio.run(story())

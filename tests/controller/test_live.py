@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from tests.support.live import NAMESPACE, Live, bound, connected, scheduling
 
 from maar.cli.main import main
-from maar.cli.plan_json import plan_data
+from maar.cli.reports.plan_json import plan_data
 from maar.controller.record import read_recording
 from maar.controller.settings.settings import Settings
 from maar.controller.shadow import Shadow

@@ -17,7 +17,7 @@ from maar.kube.client.api import Api
 PODS = "/api/v1/namespaces/default/pods"
 
 
-def fenced(plays: dict[str, list[Any]], patience: float = 60.0) -> Counter[str]:
+def fenced(plays: dict[str, list[Any]], patience: float = 60.0, **more: Any) -> Counter[str]:
     """Fence these objects; the server answers with each code in turn. Returns how often it was asked for each path."""
     asked: Counter[str] = Counter()
 
@@ -33,7 +33,7 @@ def fenced(plays: dict[str, list[Any]], patience: float = 60.0) -> Counter[str]:
     async def main() -> None:
         async with serving(handle) as address:
             api = await Api.open(Access(address))
-            await fence_all(api, [f"{PODS}/{name}" for name in plays], 7, patience)
+            await fence_all(api, [f"{PODS}/{name}" for name in plays], 7, patience, **more)
             await api.close()
 
     asyncio.run(main())
@@ -44,6 +44,13 @@ def fenced(plays: dict[str, list[Any]], patience: float = 60.0) -> Counter[str]:
 def test_a_fence_without_an_answer_is_sent_until_it_has_one(trouble: Any) -> None:
     """A server answers 409 to a patch without a version too, if others change the object again and again."""
     assert {"a/status": 3} == fenced({"a": [trouble, trouble, 200]})
+
+
+def test_each_object_is_told_when_it_is_fenced_and_not_before() -> None:
+    told: list[str] = []
+    asked = fenced({"a": [200], "b": [500, 200]}, done=told.append)
+    assert [f"{PODS}/a", f"{PODS}/b"] == told
+    assert {"a/status": 1, "b/status": 2} == asked
 
 
 def test_what_is_gone_needs_no_fence() -> None:

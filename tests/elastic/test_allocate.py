@@ -105,9 +105,14 @@ def test_arguments_are_used() -> None:
     assert [0, 1] == allocate(tiresias, jobs, 1, strict).tolist()
 
 
-def test_only_the_tiresias_family_looks_at_time() -> None:
-    timed = {"tiresias", "elastic-tiresias"}
+def test_only_the_tiresias_family_and_price_look_at_time() -> None:
+    timed = {"tiresias", "elastic-tiresias", "price"}
     assert timed == {algorithm.name for algorithm in ALGORITHMS if algorithm.wake_after is not None}
     workers = np.array([1, 2])
     assert {None} == {wake_after(algorithm, JOBS, workers) for algorithm in ALGORITHMS if algorithm.name not in timed}
     assert 3600 / 4 + 0.001 == wake_after(BY_NAME["tiresias"], JOBS, workers)
+    price = BY_NAME["price"]
+    assert 60.0 == wake_after(price, JOBS, workers)
+    waits = make_jobs(["a", "b"], delayed=[86_390.0, 90_000.0])
+    assert 10.001 == pytest.approx(wake_after(price, waits, np.array([0, 0])) or 0.0, abs=1e-9)
+    assert 60.0 == wake_after(price, waits, np.array([1, 1])), "they no longer wait"

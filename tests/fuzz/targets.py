@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -95,6 +96,9 @@ REPORT = {
     "local_batch_size": 32,
     "global_batch_size": 128,
     "step_seconds": 0.1,
+    "nodes": 1,
+    "noise_scale": 512.0,
+    "goodput": {"1": 10.0, "4": 30.0},
     "started": 1_700_000_000.0,
     "workers_at_start": 2,
     "resized": False,
@@ -120,7 +124,9 @@ def _check_measurements(body: bytes) -> None:
     history = History()
     for measurement in measurements_in(Post("ns", "job", reports), 1_700_000_100.0):
         history.model.feed(measurement)
-    history.curve("resnet", "a100")
+    history.curve("ns/resnet", "a100").values(100)
+    for point in history.speeds("ns/job", "ns/resnet", "a100").points:
+        assert 0 < point[1] < math.inf
     history.remaining("ns/job", "resnet", "a100", 90)
 
 

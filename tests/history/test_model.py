@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maar.elastic.speedup import curve
+from maar.elastic.steps import Basis
 from maar.history.estimates import Estimates
-from maar.history.model import JOBS, KEYS, RECENT, SIZES, Model, speedups
+from maar.history.model import JOBS, KEYS, OF_ONE, RECENT, SIZES, Model, speedups
 from maar.history.records import Event, EventKind, Measurement, Record, time_of
 
 KEY = ("team/vision", "a100")
@@ -324,3 +325,102 @@ def test_a_suspension_after_a_resize_tells_no_cost() -> None:
             epoch(4, 60, started=1520, name=job),
         ]
     assert told(*records).restart(KEY) is None
+
+
+# -- step times, noise scales and goodput
+
+
+def stepped(workers: int, step: float, batch: int = 32, **more: object) -> Measurement:
+    """An epoch of 1,000 steps of one worker, with a fixed batch per worker."""
+    fields = {"step_seconds": step, "global_batch_size": batch * workers, **more}
+    return msgspec.structs.replace(epoch(workers, 1000 * step / workers), **fields)
+
+
+def scaled(workers: int, share: float = 0.1) -> float:
+    """Seconds of a step: communication grows with the number of workers."""
+    return 1.0 + share * (workers - 1)
+
+
+def test_three_settings_give_a_fit() -> None:
+    model = told(*(stepped(n, scaled(n)) for n in (1, 2)))
+    assert (Basis.POINTS, 2) == (Estimates(model).speeds(KEY).basis, Estimates(model).speeds(KEY).measured)
+    model = told(*(stepped(n, scaled(n)) for n in (1, 2, 4)))
+    speeds = Estimates(model).speeds(KEY)
+    assert (Basis.STEPS, 4) == (speeds.basis, speeds.measured)
+    points = dict(speeds.points)
+    assert points[8] == pytest.approx(8 / 1.7, rel=0.03), "between linear and nothing"
+    assert (9, points[8]) == speeds.points[-1], "nothing is believed beyond twice the largest size"
+    assert {1: 1.0, 2: 2 / 1.1, 4: 4 / 1.3} == pytest.approx(dict(model.points()[KEY])), "the points are still there"
+
+
+def test_without_step_times_epochs_are_fitted() -> None:
+    records = [stepped(n, scaled(n)) for n in (1, 2, 4)]
+    plain = [msgspec.structs.replace(m, step_seconds=None, global_batch_size=None) for m in records]
+    with_steps, without = (dict(Estimates(told(*r)).speeds(KEY).points) for r in (records, plain))
+    assert with_steps == pytest.approx(without, rel=0.03)
+    mixed = Estimates(told(*records[:2], plain[2])).speeds(KEY)
+    assert dict(mixed.points) == pytest.approx(without, rel=0.03)
+
+
+def test_placements_are_told_apart() -> None:
+    """Half of the epochs on 4 workers ran on four nodes, at half the speed."""
+    near = [stepped(n, scaled(n, 0.02), nodes=1) for n in (1, 2, 4, 4, 4)]
+    far = [stepped(4, 2.0, nodes=4) for _ in range(4)]
+    model = told(*near, *far)
+    assert dict(model.points()[KEY])[4] == pytest.approx(4 / 2.0, rel=0.1)
+    assert dict(Estimates(model).speeds(KEY).points)[4] == pytest.approx(4 / 1.06, rel=0.05)
+
+
+def test_one_job_is_one_voice_among_several() -> None:
+    honest = [stepped(n, scaled(n), name=f"run-{i}") for i in range(3) for n in (1, 2, 4, 8) for _ in range(10)]
+    liar = [stepped(8, 1e-3, name="run-9") for _ in range(1000)]
+    before, after = (dict(Estimates(told(*r)).speeds(KEY).points) for r in (honest, [*honest, *liar]))
+    assert before == pytest.approx(after, rel=0.01)
+    assert dict.fromkeys((1, 2, 4), 30) | {8: 30 + OF_ONE} == told(*honest, *liar).samples(KEY)
+
+
+def test_a_noise_scale_counts_for_its_job_and_else_for_its_category() -> None:
+    records = [stepped(n, scaled(n, 0.0), noise_scale=noise) for n, noise in ((1, 100.0), (2, 200.0), (4, 300.0))]
+    estimates = Estimates(told(*records))
+    own, other = estimates.speeds(KEY, "team/resnet"), estimates.speeds(KEY, "team/new")
+    assert (Basis.NOISE, Basis.NOISE) == (own.basis, other.basis)
+    assert dict(own.points)[4] == pytest.approx(4 * (300 + 32) / (300 + 128), rel=0.03)
+    assert dict(other.points)[4] == pytest.approx(4 * (200 + 32) / (200 + 128), rel=0.03)
+    elsewhere = Estimates(told(*records, epoch(1, 5.0, name="x", key=("team/other", "a100"))))
+    assert Basis.POINTS == elsewhere.speeds(("team/other", "a100"), "team/x").basis
+
+
+def test_a_goodput_counts_for_its_own_job_only() -> None:
+    lie = '{"1": 1.0, "64": 1e9}'
+    model = told(*(stepped(n, scaled(n)) for n in (1, 2, 4)), stepped(4, scaled(4), name="liar", goodput=lie))
+    estimates = Estimates(model)
+    speeds = estimates.speeds(KEY, "team/liar")
+    assert (Basis.GOODPUT, 4) == (speeds.basis, speeds.measured)
+    assert dict(speeds.points)[8] == pytest.approx(8.0), "at most linear"
+    assert (9, dict(speeds.points)[8]) == speeds.points[-1]
+    assert Basis.STEPS == estimates.speeds(KEY, "team/resnet").basis
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"x": 1}', '{"0": 1.0}', '{"1": -1.0}', "{}", "null", '{"1": "2"}'])
+def test_a_goodput_that_another_program_wrote_wrongly_is_left_out(text: str) -> None:
+    estimates = Estimates(told(stepped(1, 1.0, goodput=text)))
+    assert Basis.POINTS == estimates.speeds(KEY, "team/resnet").basis
+
+
+def test_speeds_are_computed_again_only_if_something_changes() -> None:
+    model = told(*(stepped(n, scaled(n)) for n in (1, 2, 4)))
+    estimates = Estimates(model)
+    first = estimates.speeds(KEY, "team/resnet")
+    assert first is estimates.speeds(KEY, "team/resnet")
+    model.feed(msgspec.structs.replace(stepped(8, 9.0), id=99))
+    assert first != estimates.speeds(KEY, "team/resnet")
+
+
+def test_what_is_left_uses_the_same_speeds() -> None:
+    """At its own size a job needs its epochs left, whatever a worker alone is worth."""
+    for noise in (None, 0.0, 100.0):
+        records = [stepped(n, scaled(n), noise_scale=noise, total_epochs=10, epoch=2) for n in (1, 2, 4)]
+        estimates = Estimates(told(*records, stepped(4, scaled(4), name="mine", noise_scale=noise, epoch=2)))
+        left = estimates.remaining("team/mine", *KEY, 10)
+        assert left is not None
+        assert left / estimates.curve(KEY, "team/mine").values(4)[4] == pytest.approx(7 * 1000 * scaled(4) / 4)

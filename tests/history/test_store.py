@@ -33,6 +33,9 @@ FULL = Measurement(
     global_batch_size=2**40,
     total_epochs=90,
     step_seconds=0.0625,
+    nodes=2,
+    noise_scale=512.5,
+    goodput='{"1":2.0}',
     started=1.7e9 - 61,
 )
 HAPPENED = Event(
@@ -134,7 +137,7 @@ def test_tables_of_a_newer_maar_are_refused(store: Store, address: str) -> None:
         connection.execute(text("UPDATE maar_history SET version = 7"))
     engine.dispose()
     for write in (True, False):
-        with pytest.raises(NewerSchema, match="table version 7, newest known version 2"):
+        with pytest.raises(NewerSchema, match="table version 7, newest known version 4"):
             Store(read_address(address), write=write).open()
 
 
@@ -149,6 +152,7 @@ RUN = Run(
     category="team/nlp",
     accelerator="nvidia.com/gpu",
     declared=3600.0,
+    asked='{"pods":[[2,[["cpu",1000]]]]}',
 )
 
 
@@ -180,10 +184,74 @@ def test_tables_of_version_1_are_read_as_they_are_and_migrated_by_a_writer(store
         old.close()
     new = Store(read_address(address))
     assert new.open()
-    assert (2, 1, 1) == (new.version, len(new.measurements()), len(new.events()))
+    assert (4, 1, 1) == (new.version, len(new.measurements()), len(new.events()))
     new.write([RUN])
     new.write_predictions([predicted()], (), 0.0)
     assert (1, 1) == (len(new.runs()), len(new.predictions()))
+    new.close()
+
+
+def as_version_2(address: str) -> None:
+    """The tables as Maar made them before version 3."""
+    engine = create_engine(read_address(address))
+    with engine.begin() as connection:
+        connection.execute(text("ALTER TABLE maar_runs DROP COLUMN asked"))
+        connection.execute(text("ALTER TABLE maar_forecasts DROP COLUMN arrivals"))
+        connection.execute(text("UPDATE maar_history SET version = 2"))
+    engine.dispose()
+
+
+def test_tables_of_version_2_are_used_as_they_are_and_get_columns_from_a_writer(store: Store, address: str) -> None:
+    store.write([RUN])
+    store.write_predictions([predicted(arrivals=True)], (), 0.0)
+    assert [True] == [p.arrivals for p in store.predictions()]
+    store.close()
+    as_version_2(address)
+    web = Store(read_address(address), make=False)
+    assert web.open()
+    web.write_predictions([predicted("b", arrivals=True)], (), 0.0)
+    assert (2, [""], ["a", "b"]) == (
+        web.version,
+        [r.asked for r in web.runs()],
+        [p.name for p in web.open_predictions()],
+    )
+    assert [False, False] == [p.arrivals for p in web.predictions()]
+    web.close()
+    new = Store(read_address(address))
+    assert new.open()
+    assert (4, [""], [False, False]) == (
+        new.version,
+        [r.asked for r in new.runs()],
+        [p.arrivals for p in new.predictions()],
+    )
+    new.write([msgspec.structs.replace(RUN, uid="u-10")])
+    new.write_predictions([predicted("c", arrivals=True)], (), 0.0)
+    assert (["", RUN.asked], [False, False, True]) == (
+        [r.asked for r in new.runs()],
+        [p.arrivals for p in new.predictions()],
+    )
+    new.close()
+
+
+def test_tables_of_version_3_are_read_and_get_columns_from_a_writer(store: Store, address: str) -> None:
+    store.write([FULL])
+    assert [(2, 512.5, '{"1":2.0}')] == [(m.nodes, m.noise_scale, m.goodput) for m in store.measurements()]
+    store.close()
+    engine = create_engine(read_address(address))
+    with engine.begin() as connection:
+        for column in ("nodes", "noise_scale", "goodput"):
+            connection.execute(text(f"ALTER TABLE maar_measurements DROP COLUMN {column}"))
+        connection.execute(text("UPDATE maar_history SET version = 3"))
+    engine.dispose()
+    for options in ({"write": False}, {}):
+        new = Store(read_address(address), **options)
+        assert new.open()
+        assert [(None, None, "")] == [(m.nodes, m.noise_scale, m.goodput) for m in new.measurements()]
+        new.close()
+    assert 4 == new.version
+    assert new.open()
+    new.write([msgspec.structs.replace(FULL, epoch=99)])
+    assert [None, 2] == [m.nodes for m in new.measurements()]
     new.close()
 
 
@@ -196,7 +264,7 @@ def test_two_that_start_at_once_migrate_once(store: Store, address: str) -> None
         thread.start()
     for thread in threads:
         thread.join()
-    assert [2] * 4 == [each.version for each in stores]
+    assert [4] * 4 == [each.version for each in stores]
     for each in stores:
         each.close()
 

@@ -92,7 +92,7 @@ def test_safety_worker_zero_stays_while_its_job_runs(cluster: Cluster) -> None:
 
 
 @settings(max_examples=100, deadline=None)
-@given(elastic_clusters(), st.sampled_from(("elastic-fifo", "fifo", "max-min", "ffdl", "afs-l")))
+@given(elastic_clusters(), st.sampled_from(("elastic-fifo", "fifo", "max-min", "ffdl", "afs-l", "price")))
 def test_liveness_sizes_settle(cluster: Cluster, algorithm: str) -> None:
     """Plans that are carried out and decided again come to rest."""
     config = unbraked(algorithm)

@@ -9,7 +9,8 @@ import pytest
 from tests.support.live import NAMESPACE, Live, bound, connected, scheduling, where
 from tests.support.real.cluster import RealCluster
 
-from maar.kube.kinds import plugins_podgroup, pytorchjob
+from maar.kube.kinds import plugins_podgroup
+from maar.kube.kinds.kubeflow import pytorchjob
 from maar.web.metrics import Metrics
 
 CRDS = Path(__file__).parents[1] / "data" / "crds"

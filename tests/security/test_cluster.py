@@ -72,6 +72,8 @@ def test_kinds_without_a_namespace_are_the_operators() -> None:
         "persistentvolumes",
         "priorityclasses",
         "queues",
+        "shardmaps",
+        "shards",
         "storageclasses",
     } == plural
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maar.cli.trace_file import load_trace
+from maar.cli.support.trace_file import load_trace
 from maar.registry import catalog
 from maar.sim.pool import simulate
 from maar.sim.report.bars import on_pixels, sizes, window

@@ -178,6 +178,7 @@ def test_each_format_is_recognised() -> None:
         "maar": '{"name": "a"}\n',
         "muri": MURI,
         "philly": "timestamp,duration,num_gpus\n",
+        "pollux": "name,time,application,num_replicas,batch_size\n",
     }
     assert FORMATS.keys() - {"recorded"} == texts.keys()
     assert {name: name for name in texts} == {name: recognised(source(text)).NAME for name, text in texts.items()}
@@ -292,7 +293,7 @@ def test_all_problems_are_known_and_twenty_are_said() -> None:
         ("timestamp,duration,num_gpus\n", "t.csv: contains no jobs"),
         (
             "what,is,this\n1,2,3\n",
-            "t.csv: unknown format, first line: `what,is,this`; known formats: maar, muri, philly, recorded",
+            "t.csv: unknown format, first line: `what,is,this`; known formats: maar, muri, philly, pollux, recorded",
         ),
         ('name,submit,duration\n"a,0,1\n', "t.csv:2: expected cells separated by commas: unexpected end of data"),
     ],
@@ -307,7 +308,7 @@ def test_bytes_that_are_no_text_are_named() -> None:
 
 
 def test_an_unknown_format_gets_a_suggestion() -> None:
-    assert ["unknown format `phily`; did you mean `philly`? known: maar, muri, philly, recorded"] == problems(
+    assert ["unknown format `phily`; did you mean `philly`? known: maar, muri, philly, pollux, recorded"] == problems(
         "", "phily"
     )
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.support.live import NAMESPACE, Live, bound, scheduling, tell
 
-from maar.cli.trace_file import load_trace
+from maar.cli.support.trace_file import load_trace
 from maar.controller.record import read_recording
 from maar.embedded.parts.kubelets import Kubelets
 from maar.embedded.server import EmbeddedServer

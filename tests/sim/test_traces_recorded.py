@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from maar.cli.trace_file import load_trace
+from maar.cli.support.trace_file import load_trace
 from maar.controller.record import Frame, Recorder
 from maar.model.jobs import Phase
 from maar.model.plan import Bind, Plan

@@ -24,6 +24,7 @@ PATIENCE = 60.0
 """Seconds that a server may take to start, far more than a busy machine needs."""
 SPEED = ["fsync=off", "synchronous_commit=off", "full_page_writes=off", "max_connections=20", "shared_buffers=8MB"]
 """Faster, but not safe in a crash."""
+PORT = 5432
 INIT = ["-U", "maar", "-A", "trust", "-E", "UTF8", "--locale=C", "-N"]
 
 
@@ -47,10 +48,11 @@ def _versions() -> list[str]:
 
 
 class Postgres:
-    """A running server. Use it as a context manager."""
+    """A running server. Use it as a context manager. With an `address`, pods reach it there, without a password."""
 
-    def __init__(self, place: Path) -> None:
+    def __init__(self, place: Path, address: str = "") -> None:
         self._bin = place
+        self._address = address
         self._as: dict[str, Any] = {}
         self._databases = 0
         if os.geteuid() == 0:
@@ -65,12 +67,15 @@ class Postgres:
             os.chown(self._folder, self._as["user"], self._as["group"])
         init = [str(self._bin / "initdb"), "-D", str(self._folder / "data"), *INIT]
         subprocess.run(init, stdout=self._log, stderr=self._log, check=True, cwd=self._folder, **self._as)
+        if self._address:
+            with (self._folder / "data" / "pg_hba.conf").open("a") as rules:
+                rules.write("host all all all trust\n")
         self.start()
         return self
 
     def start(self) -> None:
         """Start the server, also again after `stop`."""
-        settings = [f"unix_socket_directories={self._folder}", "listen_addresses=", *SPEED]
+        settings = [f"unix_socket_directories={self._folder}", f"listen_addresses={self._address}", *SPEED]
         words = [word for s in settings for word in ("-c", s)]
         serve = [str(self._bin / "postgres"), "-D", str(self._folder / "data"), *words]
         self.process = subprocess.Popen(serve, stdout=self._log, stderr=self._log, cwd=self._folder, **self._as)
@@ -114,6 +119,8 @@ class Postgres:
         name = f"test{self._databases}"
         with self._connect("postgres") as connection:
             connection.execute(f"CREATE DATABASE {name}")
+        if self._address:
+            return f"postgresql://maar@{self._address}:{PORT}/{name}"
         return f"postgresql://maar@/{name}?host={self._folder}"
 
     def query(self, url: str, sql: str) -> Any:

@@ -18,7 +18,14 @@ from maar.kube.client.api import Api
 from maar.kube.client.errors import AlreadyExists, NotFound
 from maar.kube.client.informer import Changed, Delta, Informer, Removed, Replaced
 from maar.kube.client.streams import Broken
-from maar.kube.read.claims import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE, class_of, is_bound, selected_node
+from maar.kube.read.storage.claims import (
+    BIND_COMPLETED,
+    BOUND_BY_CONTROLLER,
+    SELECTED_NODE,
+    class_of,
+    is_bound,
+    selected_node,
+)
 from maar.kube.wire.api_resources import CLAIMS, CSI_NODES, NODES, STORAGE_CLASSES, VOLUMES
 from maar.kube.wire.volumes import PersistentVolume, PersistentVolumeClaim
 

@@ -20,10 +20,10 @@ from maar.kube.client.api import Api
 from maar.kube.kinds import volcano_podgroup
 from maar.kube.wire.api_resources import PODS
 from maar.web.addresses import Address
+from maar.web.api.desk import Api1
 from maar.web.api.limits import Guard, Limits
 from maar.web.api.main import Options, answering
 from maar.web.api.mirror import Mirror, until_ready
-from maar.web.api.routes import Api1
 from maar.web.api.server import Certificate, serving
 from maar.web.forecasting.keeper import Keeper, Pace
 

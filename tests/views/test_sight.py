@@ -13,10 +13,13 @@ from tests.support.strategies import clusters, elastic_clusters
 
 from maar.config.config import Config
 from maar.config.file import default_config
-from maar.model.plan import Elect, Lock
+from maar.model.plan import Elect, Evict, Lock
 from maar.model.snapshot import Budget, Cluster, Quota, Snapshot
 from maar.model.tasks import Status
 from maar.registry import catalog
+from maar.shards.map import ShardMap
+from maar.shards.sharing import Sharing
+from maar.shards.wants import Want
 from maar.testing.builders import gang
 from maar.testing.scenario import configured
 from maar.views.answers import what_if_view
@@ -25,6 +28,7 @@ from maar.views.decisions import Cycle, decision_view
 from maar.views.jobs import job_detail, job_views
 from maar.views.nodes import node_views
 from maar.views.queues import queue_views
+from maar.views.records import State
 from maar.views.sight import ALL, Sight
 from maar.views.tally import Tally
 from maar.whatif.answer import decided, what_if
@@ -85,6 +89,21 @@ def shared(draw: st.DrawFn) -> Cluster:
     return cluster
 
 
+def wanting(cluster: Cluster) -> Sharing:
+    """Three shards whose holders are pods of a namespace that the viewer may not see. Every job wants all nodes.
+
+    Victims are pods of others.
+    """
+    victims = tuple(Evict(t.key, "", f"for `{t.job}`") for t in cluster.tasks if MARK in t.key)
+    nodes = tuple(sorted(node.name for node in cluster.nodes))
+    wants = tuple(
+        Want(1, job.key, job.uid, job.priority, job.created, nodes, NOW + 1, asks=bool(i % 2), victims=victims)
+        for i, job in enumerate(cluster.jobs)
+    )
+    holders = {shard: f"{MARK}-{shard}" for shard in range(3)}
+    return Sharing(replace(ShardMap.new(3), holders=holders, epochs=dict.fromkeys(holders, 2)), wants)
+
+
 class Same:
     """Nothing has happened since."""
 
@@ -102,7 +121,7 @@ class Same:
 @given(shared(), st.sampled_from(CONFIGS))
 def test_safety_no_view_names_what_belongs_to_others(cluster: Cluster, config: Config) -> None:
     found = decided(Scene(cluster, config), NOW)
-    tally = Tally(found.snapshot, found.plan, NOW)
+    tally = Tally(found.snapshot, found.plan, NOW, sharing=wanting(cluster))
     owners = {task.key: task.job for task in cluster.tasks}
     cycle = Cycle(1, NOW, 0.1, found.plan, owners, tally.namespaces)
     mine = sorted(job.key for job in cluster.jobs if MINE.of(job.key))
@@ -124,6 +143,9 @@ def test_safety_no_view_names_what_belongs_to_others(cluster: Cluster, config: C
     for view in views:
         assert MARK.encode() not in msgspec.json.encode(view)
     assert len(mine) == len(cluster.jobs) or MARK.encode() in msgspec.json.encode(job_views(tally, ALL))
+    assert MARK.encode() in msgspec.json.encode(cluster_view(tally, ALL).shards)
+    waits = [view for view in job_views(tally, MINE) if view.state is State.WAITING and view.pods.get("pending")]
+    assert all("other shards" in view.why for view in waits)
 
 
 def _few(count: int) -> Callable[[], bool]:

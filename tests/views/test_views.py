@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from maar.config.file import default_config
 from maar.decide import decide
@@ -12,6 +15,9 @@ from maar.model.queues import Queue
 from maar.model.selectors import Taint
 from maar.model.snapshot import Cluster, Snapshot
 from maar.registry import catalog
+from maar.shards.map import ShardMap
+from maar.shards.sharing import Sharing
+from maar.shards.wants import Want
 from maar.testing.builders import GPU, cluster, elastic, gang, node
 from maar.views.cluster import cluster_view
 from maar.views.decisions import Cycle, decision_view
@@ -238,3 +244,54 @@ def test_utilisation_names_few_queues() -> None:
     found = utilisation_view(tally(made))
     assert {f"q{i:02}": i + 1 for i in range(3, many)} == found.queues
     assert (1 + 2 + 3, found.used) == (found.others, sum(found.queues.values()) + found.others)
+
+
+SHARDS = replace(ShardMap.new(2), queues={"red": 1}, epochs={0: 2, 1: 5}, holders={0: "maar-0", 1: "maar-1"})
+
+
+def shared(**fields: Any) -> Tally:
+    """The scene on a cluster with two shards: `n1` was lent to the other shard, which wants it for a waiting job."""
+    home = SHARDS.owner_of("n1")
+    owners = SHARDS.lent("n1", 1 - home)
+    want = Want(home, "mine/waits", "", 0, 0.0, ("n1", "n2"), NOW + 10.0)
+    made, snapshot = replace(want, **fields), Snapshot(scene())
+    return Tally(snapshot, decide(snapshot, CONFIG, NOW), NOW, sharing=Sharing(owners, (made,)))
+
+
+def test_the_whole_has_the_shards_and_their_holders_are_for_some() -> None:
+    home = SHARDS.owner_of("n1")
+    shards = {view.shard: view for view in cluster_view(shared(), ALL).shards}
+    assert {0: ("maar-0", 2, True), 1: ("maar-1", 5, True)} == {
+        shard: (view.holder, view.epoch, view.wanted) for shard, view in shards.items()
+    }
+    assert 3 == sum(view.nodes for view in shards.values())
+    assert (1, 0, 1) == (shards[home].lent, shards[home].borrowed, shards[home].wants)
+    assert (0, 1, 0) == (shards[1 - home].lent, shards[1 - home].borrowed, shards[1 - home].wants)
+    states = cluster_view(shared(), ALL).jobs
+    waiting = sum(states[state] for state in ("waiting", "starting", "suspended", "invalid"))
+    assert waiting == sum(view.waiting for view in shards.values()) > 0
+    assert {None} == {view.holder for view in cluster_view(shared(), MINE).shards}
+    assert () == cluster_view(tally(scene()), ALL).shards, "one Maar leads"
+
+
+def test_jobs_and_nodes_name_their_shard_and_a_job_says_that_it_borrows() -> None:
+    found = {f"{job.namespace}/{job.name}": job for job in job_views(shared(), MINE)}
+    assert {1} == {job.shard for job in found.values() if job.queue == "red"}
+    assert "its pods fit, and 1 of their nodes are being borrowed from other shards" in found["mine/waits"].why
+    assert "Borrowing" == found["mine/waits"].condition
+    assert "shards" not in found["mine/runs"].why
+    asks = {job.name: job.why for job in job_views(shared(asks=True), MINE)}
+    assert "its pods fit when 0 pods of other shards have left" in asks["waits"]
+    for over in (shared(deadline=NOW), shared(uid="an earlier one")):
+        assert not any("shards" in job.why for job in job_views(over, MINE))
+    nodes = {view.name: view.shard for view in node_views(shared(), MINE)}
+    assert 1 - SHARDS.owner_of("n1") == nodes["n1"]
+    assert SHARDS.owner_of("n2") == nodes["n2"]
+    assert {None} == {view.shard for view in node_views(tally(scene()), MINE)}
+    assert {None} == {view.shard for view in jobs(MINE).values()}
+
+
+def test_the_answer_about_a_job_says_that_it_borrows() -> None:
+    of = shared()
+    detail = job_detail(of, why(scene(), CONFIG, NOW, "mine/waits", lambda: False), MINE)
+    assert ("shards", "Borrowing") == (detail.reasons[0].plugin, detail.reasons[0].code)

@@ -13,6 +13,7 @@ from aiohttp import ClientSession
 from tests.support.front import TEAM, Tokens, bearer, fronting, token
 from tests.support.sockets import until
 
+from maar.elastic.steps import Basis
 from maar.history.history import History
 from maar.web.front.limits import Limits
 from maar.web.front.routes import MANY, MEASUREMENTS
@@ -60,8 +61,8 @@ async def get(session: ClientSession, url: str = URL) -> tuple[int, Any]:
 
 def test_what_is_posted_is_stored_and_learnt(address: str) -> None:
     full = GOOD | {
-        "total_epochs": 90, "local_batch_size": 32, "global_batch_size": 128, "step_seconds": 0.5,
-        "started": 900.5, "category": "team/vision", "accelerator": "a100",
+        "total_epochs": 90, "local_batch_size": 32, "global_batch_size": 128, "step_seconds": 0.5, "nodes": 2,
+        "noise_scale": 512.5, "started": 900.5, "category": "team/vision", "accelerator": "a100",
     }  # fmt: skip
 
     async def story(session: ClientSession, history: History) -> None:
@@ -71,10 +72,30 @@ def test_what_is_posted_is_stored_and_learnt(address: str) -> None:
         (stored,) = answer["measurements"]
         assert 200 == status
         assert full.items() <= stored.items()
+        assert "" == stored["goodput"]
         assert ("team", "resnet-1", 1000.0, False) == tuple(
             stored[k] for k in ("namespace", "name", "arrived", "resized")
         )
-        assert 86 * 61.5 * 4 == history.remaining("team/resnet-1")
+        goodput = 4 * (512.5 + 32) / (512.5 + 128)
+        assert 86 * 61.5 * goodput == pytest.approx(history.remaining("team/resnet-1"))
+
+    run(address, story)
+
+
+def test_goodput_by_size(address: str) -> None:
+    """The job's own knowledge counts for this job only, and up to twice the size that it ran on."""
+
+    async def story(session: ClientSession, history: History) -> None:
+        goodput = {"1": 10.0, "2": 18.0, "4": 30.0, "8": 50.0, "16": 80.0}
+        assert 202 == (await post(session, GOOD | {"goodput": goodput}))[0]
+        await history.settled()
+        assert goodput == json.loads((await get(session))[1]["measurements"][0]["goodput"])
+        speeds = history.speeds("team/resnet-1", "team/resnet", "")
+        points = dict(speeds.points)
+        assert (4, Basis.GOODPUT) == (speeds.measured, speeds.basis)
+        assert (1.8, 3.0, 5.0, 5.0) == pytest.approx((points[2], points[4], points[8], points[9]))
+        assert 9 == max(points)
+        assert Basis.POINTS == history.speeds("team/resnet-2", "team/resnet", "").basis
 
     run(address, story)
 
@@ -129,6 +150,17 @@ def test_an_epoch_of_two_sizes_is_marked(address: str, more: dict[str, object], 
         (GOOD | {"total_epoch": 9}, "measurements: Object contains unknown field `total_epoch`"),
         ([GOOD, GOOD | {"epoch": "x"}], "measurements: Expected `int`, got `str` - at `$[1].epoch`"),
         ([], "measurements: Expected `array` of length >= 1"),
+        (GOOD | {"nodes": 0}, "measurements: Expected `int` >= 1 - at `$.nodes`"),
+        (GOOD | {"nodes": 5}, "measurements: Expected at most as many `nodes` as `workers` (4), got 5"),
+        (GOOD | {"noise_scale": -1.0}, "measurements: Expected `float` >= 0.0 - at `$.noise_scale`"),
+        (GOOD | {"goodput": {}}, "measurements: Expected `object` of length >= 1 - at `$.goodput`"),
+        (GOOD | {"goodput": {"x": 1.0}}, "measurements: Expected `int`, got `str` - at `key` in `$.goodput`"),
+        (GOOD | {"goodput": {"0": 1.0}}, "measurements: Expected `int` >= 1 - at `key` in `$.goodput`"),
+        (GOOD | {"goodput": {"1": 0}}, "measurements: Expected `float` > 0.0 - at `$.goodput[...]`"),
+        (
+            GOOD | {"goodput": {str(n): 1.0 for n in range(1, 66)}},
+            "measurements: Expected `object` of length <= 64 - at `$.goodput`",
+        ),
         ([GOOD] * (MANY + 1), f"measurements: Expected `array` of length <= {MANY}"),
         (7, "measurements: Expected `object | array`, got `int`"),
         (GOOD | {"epoch": 2**60}, f"measurements: Expected `int` <= {2**53} - at `$.epoch`"),

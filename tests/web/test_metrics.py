@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.support.elastic_story import CONFIG, Play, playing
-from tests.support.live import NAMESPACE, OUR_CRDS, connected, scheduling
+from tests.support.live import NAMESPACE, OUR_CRDS, bound, connected, scheduling
 
 from maar.controller.loop import Cycle
 from maar.embedded.parts.kubelets import Kubelets
@@ -135,5 +135,51 @@ def test_invalid_objects_bugs_and_restarts(kubeconfig: Path, tmp_path: Path) -> 
                     'maar_restarts_total{part="history"} 0.0',
                     'maar_restarts_total{part="load"} 0.0',
                 } == found
+
+    asyncio.run(story())
+
+
+def test_waits_evictions_lost_work_and_writes(kubeconfig: Path) -> None:
+    """What dashboards show, from a gang that starts, is preempted and starts again."""
+
+    def values(metrics: Metrics, *names: str) -> dict[str, float]:
+        lines = (line for line in metrics.text().decode().splitlines() if line.startswith(names))
+        return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
+
+    async def story() -> None:
+        async with connected(kubeconfig) as cluster:
+            await cluster.crds(OUR_CRDS)
+            await cluster.nodes(1, gpu=8)
+            await cluster.priority("high", 1000)
+            async with scheduling(cluster) as scheduler:
+                metrics = Metrics(scheduler)
+                await cluster.gang("low", 2, gpu=4)
+                await cluster.until(lambda ps: bound("low", 2)(ps) and all(p.phase == "Running" for p in ps))
+                waits = 'maar_job_wait_seconds_count{queue="default"}'
+                await cluster.eventually(lambda: values(metrics, waits) == {waits: 1}, "its start is observed")
+                assert {} == values(metrics, "maar_evictions_total", "maar_lost_gpu_seconds_total")
+                await cluster.gang("urgent", 1, gpu=8, priorityClassName="high")
+                await cluster.until(bound("urgent", 1), "it preempts the other")
+                await cluster.eventually(lambda: values(metrics, waits) == {waits: 2}, "its start is observed too")
+                labels = '{cause="preempted",queue="default"}'
+                assert {f"maar_evictions_total{labels}": 2} == values(metrics, "maar_evictions_total")
+                (lost,) = values(metrics, "maar_lost_gpu_seconds_total").values()
+                assert 0 < lost < 8 * 60, "8 GPUs, for the seconds since the gang started"
+                await cluster.delete("urgent-0")
+                for name in ("low-0", "low-1"):
+                    await cluster.pod(name, gpu=4, metadata={"annotations": {"scheduling.k8s.io/group-name": "low"}})
+                await cluster.until(bound("low", 2), "the first starts again")
+                assert {waits: 2} == values(metrics, waits), "its first start was observed before"
+                await cluster.eventually(lambda: scheduler.executor.pending == 0, "all writes are done")
+                found = values(metrics, "maar_writes_total")
+                pods = {
+                    resource: found[f'maar_writes_total{{resource="{resource}",result="done",verb="POST"}}']
+                    for resource in ("pods/binding", "pods/eviction")
+                }
+                assert {"pods/binding": 5, "pods/eviction": 2} == pods
+                assert not any("low" in name or "urgent" in name for name in found), "names of objects are no labels"
+                assert {'maar_queue_deserved{queue="default",resource="nvidia.com/gpu"}': 8} == values(
+                    metrics, 'maar_queue_deserved{queue="default",resource="nvidia.com/gpu"}'
+                )
 
     asyncio.run(story())

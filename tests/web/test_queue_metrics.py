@@ -27,9 +27,29 @@ def test_what_each_queue_has() -> None:
     assert (0, 0.0) == (found["b", GPU], found["b", "share"])
 
 
+def test_what_each_queue_deserves_and_why_its_jobs_wait() -> None:
+    snapshot = Snapshot(
+        cluster(
+            *(node("n", gpu=4), Queue("a"), Queue("b")),
+            *(gang("x", 1, gpu=8, queue="a"), gang("y", 1, gpu=8, queue="a"), gang("z", 1, queue="typo")),
+        )
+    )
+    codes = {"ns/x": "NotEnoughResources", "ns/y": "NotEnoughResources", "ns/z": "NoSuchQueue", "ns/gone": "NoPods"}
+    text = queue_text(snapshot, lambda queue: queue != "b", {"a": {GPU: 3}, "b": {GPU: 1}}, codes).decode()
+    found = {
+        line for line in text.splitlines() if line.startswith(("maar_queue_deserved{", "maar_queue_waiting_jobs{"))
+    }
+    assert {
+        f'maar_queue_deserved{{queue="a",resource="{GPU}"}} 3',
+        'maar_queue_waiting_jobs{queue="a",reason="NotEnoughResources"} 2',
+        'maar_queue_waiting_jobs{queue="default",reason="NoSuchQueue"} 1',
+        'maar_queue_waiting_jobs{queue="",reason="NoPods"} 1',
+    } == found, "names that tenants invent are no labels"
+
+
 def test_before_the_first_snapshot_there_are_no_queues() -> None:
     families = list(text_string_to_metric_families(queue_text(None).decode()))
-    assert [[], []] == [family.samples for family in families]
+    assert [[], [], [], []] == [family.samples for family in families]
 
 
 def test_labels_are_escaped() -> None:

@@ -1,10 +1,12 @@
 """Build a real control plane from Go modules, for the tests in tests/real.
 
 `python tools/controlplane/build.py` builds kube-apiserver, kube-controller-manager, kubectl, etcd and kwok once, into a
-cache outside the checkout. It also copies the CRDs of KubeRay, LeaderWorkerSet, JobSet, Kubeflow Trainer and Cluster
-Autoscaler.
-`build.py training-operator` builds only that part. `build.py --where` prints the folder of each part as JSON, built or
-not; tests.support.real reads it. The go.mod files beside this file set the versions, and go.sum checks every source.
+cache outside the checkout. It also copies the CRDs of KubeRay, LeaderWorkerSet, JobSet, Kubeflow Trainer, Cluster
+Autoscaler, Prometheus Operator and cert-manager.
+`build.py training-operator helm promtool` builds only these parts: for tests of elastic jobs, and of the chart;
+`build.py node kubernetes-oldest` those for tests on a real node.
+`build.py --where` prints the folder of each part as JSON, built or not; tests.support.real reads it. The go.mod files
+beside this file set the versions, and go.sum checks every source.
 It needs no container engine, downloads no binaries, and uses only the standard library, because it runs first.
 
 To update a version, change it in the go.mod of the part (for kubernetes and kubectl also in the `replace` lines), and
@@ -48,6 +50,7 @@ class Part:
     stamps: Mapping[str, str]  # Go variable to a template of its value
     minutes: int  # build time with cold caches on 2 cores
     optional: bool = False
+    tags: str = ""  # Go build tags
 
     @property
     def folder(self) -> Path:
@@ -64,7 +67,8 @@ class Part:
     @property
     def home(self) -> Path:
         """The folder of the built part. It exists only if the build is complete."""
-        pins = b"\0".join((self.folder / name).read_bytes() for name in ("go.mod", "go.sum"))
+        sources = ("go.mod", "go.sum", *sorted(str(p.relative_to(self.folder)) for p in self.folder.rglob("*.go")))
+        pins = b"\0".join((self.folder / name).read_bytes() for name in sources)
         digest = hashlib.sha256(f"{RECIPE} {sys.platform} {platform.machine()}\0".encode() + pins).hexdigest()
         return cache() / f"{self.name}-{self.version}-{digest[:8]}"
 
@@ -76,7 +80,14 @@ KUBERNETES_STAMPS = {
     "k8s.io/component-base/version.gitMinor": "{minor}",
     "k8s.io/component-base/version.gitTreeState": "clean",
 }
+HELM_STAMPS = {
+    "helm.sh/helm/v3/internal/version.version": "{version}",
+    # The Kubernetes that `helm template` and `helm lint` assume: 1.20 without these.
+    "helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor": "36",
+    "helm.sh/helm/v3/pkg/lint/rules.k8sVersionMinor": "36",
+}
 KWOK_STAGES = "kustomize/stage"
+PROMETHEUS_CRDS = "example/prometheus-operator-crd"
 KUBEFLOW_CRDS = "manifests/base/crds"  # in the training operator and in its successor, Trainer
 
 PARTS = (
@@ -164,6 +175,48 @@ PARTS = (
         minutes=1,
     ),
     Part(
+        name="prometheus-operator",
+        module="github.com/prometheus-operator/prometheus-operator",
+        binaries={},
+        files={
+            "prometheusrules.yaml": f"{PROMETHEUS_CRDS}/monitoring.coreos.com_prometheusrules.yaml",
+            "servicemonitors.yaml": f"{PROMETHEUS_CRDS}/monitoring.coreos.com_servicemonitors.yaml",
+        },
+        stamps={},
+        minutes=1,
+    ),
+    Part(
+        name="cert-manager",
+        module="github.com/cert-manager/cert-manager",
+        binaries={},
+        files={"certificates.yaml": "deploy/crds/crd-certificates.yaml"},
+        stamps={},
+        minutes=1,
+    ),
+    Part(
+        name="kubernetes-oldest",
+        module="k8s.io/kubernetes",
+        binaries={"kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver"},
+        files={},
+        stamps=KUBERNETES_STAMPS,
+        minutes=5,
+        optional=True,
+    ),
+    Part(
+        name="node",
+        module="k8s.io/kubernetes",
+        binaries={
+            "kubelet": "k8s.io/kubernetes/cmd/kubelet",
+            "kube-proxy": "k8s.io/kubernetes/cmd/kube-proxy",
+            "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
+            "pause": "./pause",
+        },
+        files={},
+        stamps=KUBERNETES_STAMPS,
+        minutes=4,  # after kubernetes, which shares most packages
+        optional=True,
+    ),
+    Part(
         name="training-operator",
         module="github.com/kubeflow/training-operator",
         binaries={"training-operator": "github.com/kubeflow/training-operator/cmd/training-operator.v1"},
@@ -175,6 +228,26 @@ PARTS = (
         stamps={},
         minutes=2,
         optional=True,
+    ),
+    Part(
+        name="helm",
+        module="helm.sh/helm/v3",
+        binaries={"helm": "helm.sh/helm/v3/cmd/helm"},
+        files={},
+        stamps=HELM_STAMPS,
+        minutes=2,
+        optional=True,
+    ),
+    Part(
+        name="promtool",
+        module="github.com/prometheus/prometheus",
+        binaries={"promtool": "github.com/prometheus/prometheus/cmd/promtool"},
+        files={},
+        stamps={},
+        minutes=3,
+        optional=True,
+        # Without the service discovery of 20 clouds: it is most of the build, and tests of rules discover nothing.
+        tags="remove_all_sd",
     ),
 )
 
@@ -305,7 +378,8 @@ def build(part: Part, jobs: int) -> None:
     began = time.monotonic()
     with all_or_nothing(part.home) as draft:
         for binary, package in part.binaries.items():
-            flags = ["-v", "-trimpath", "-buildvcs=false", "-mod=readonly", "-ldflags", link_flags(part)]
+            flags = ["-v", "-trimpath", "-buildvcs=false", "-mod=readonly", f"-tags={part.tags}"]
+            flags += ["-ldflags", link_flags(part)]
             run([go, "build", "-p", str(jobs), *flags, "-o", str(draft / binary), package], part.folder)
             say(f"  {binary} after {time.monotonic() - began:.0f} s")
         if part.files:

@@ -13,11 +13,11 @@ from rich import box
 from rich.table import Table
 
 from maar.cli.algorithms import WithAlgorithms
-from maar.cli.allocate_file import MOST, read_jobs
-from maar.cli.exits import BadInput, Problem
-from maar.cli.inputs import OUTPUT, read_text, source_of
-from maar.cli.output import say, say_json
-from maar.cli.printing import printed
+from maar.cli.support.allocate_file import MOST, read_jobs
+from maar.cli.support.exits import BadInput, Problem
+from maar.cli.support.inputs import OUTPUT, read_text, source_of
+from maar.cli.support.output import say, say_json
+from maar.cli.support.printing import printed
 from maar.config.arguments import read_arguments
 from maar.config.config import Registration
 from maar.config.problems import ConfigError, Findings, unknown
@@ -48,7 +48,8 @@ def allocate(file: str, algorithm: Registration, gpus: int, settings: tuple[str,
 
     FILE (- for standard input) is YAML or JSON: a list of jobs, or a mapping with that list as `jobs`. A job needs a
     `name`. Optional fields are `submit`, `min`, `max`, `requested`, `gpus_per_worker`, `speedup`, `remaining`,
-    `attained`, `priority`, `first_start`, `waited` and `ran`. Times are in seconds.
+    `attained`, `priority`, `first_start`, `waited`, `ran`, `size`, `restart`, `done`, `delayed` and `promised`.
+    Times are in seconds.
     """
     arguments = _arguments(algorithm, settings)
     try:

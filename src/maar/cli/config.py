@@ -12,10 +12,10 @@ import msgspec
 from rich import box
 from rich.table import Table
 
-from maar.cli.exits import BadInput, Problem
-from maar.cli.inputs import LENIENT, read_text, source_of
-from maar.cli.output import escaped, say
-from maar.cli.printing import lines, printed
+from maar.cli.support.exits import BadInput, Problem
+from maar.cli.support.inputs import LENIENT, read_text, source_of
+from maar.cli.support.output import escaped, say
+from maar.cli.support.printing import lines, printed
 from maar.config.config import ActionOption, Config, PluginOption, Registration
 from maar.config.file import ConfigError, default_text, read_config
 from maar.config.gangs import unstated_reclaim

@@ -15,10 +15,10 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from maar.cli.exits import Ended, Exit
-from maar.cli.output import escaped
-from maar.cli.printing import SafeConsole
-from maar.cli.trace_options import Finite
+from maar.cli.support.exits import Ended, Exit
+from maar.cli.support.output import escaped
+from maar.cli.support.printing import SafeConsole
+from maar.cli.support.trace_options import Finite, duration
 from maar.demo.score import scoreboard
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ GUTTER = re.compile(r" *\d+\.\d s  | {12}» | {10}[a-z]+(?:[ -][a-z]+)*  +| *")
 )  # fmt: skip
 @click.option("--page/--no-page", default=True, help="Serve the page of `maar web` on this host. Default: yes.")
 @click.option(
-    "--for", "seconds", type=Finite(0), metavar="SECONDS",
-    help="Stop after this many seconds. Default: no limit.",
+    "--for", "seconds", callback=duration, metavar="DURATION",
+    help="Stop after this time, such as 20s or 2m; a plain number is in seconds. Default: no limit.",
 )  # fmt: skip
 @click.option(
     "--speed", type=Finite(0.1), default=1.0, show_default=True, metavar="X",

@@ -12,11 +12,11 @@ import time
 import click
 import msgspec
 
-from maar.cli.exits import BadInput, CannotRun
-from maar.cli.history_text import as_text
-from maar.cli.history_view import Everything, view
-from maar.cli.inputs import OUTPUT
-from maar.cli.output import escaped, say, say_json
+from maar.cli.reports.history_text import as_text
+from maar.cli.reports.history_view import Everything, view
+from maar.cli.support.exits import BadInput, CannotRun
+from maar.cli.support.inputs import OUTPUT
+from maar.cli.support.output import escaped, say, say_json
 from maar.history.address import NONE, default_address, read_address, shown
 from maar.history.errors import BadAddress, HistoryError
 from maar.history.news import FIRST

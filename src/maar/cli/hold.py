@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import click
 
 from maar.cli.asking.asked import guarded
-from maar.cli.exits import BadInput, CannotRun
-from maar.cli.output import say, tell
-from maar.cli.printing import printed
+from maar.cli.support.exits import BadInput, CannotRun
+from maar.cli.support.output import say, tell
+from maar.cli.support.printing import printed
 from maar.kube.client.access import load_access, load_namespace
 from maar.kube.client.api import Api
 from maar.kube.client.errors import AccessError

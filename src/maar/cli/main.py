@@ -12,8 +12,8 @@ from typing import Any
 import click
 
 from maar import __version__
-from maar.cli.exits import ended, leave, replace_missing_streams
-from maar.cli.logs import tame_stray_records
+from maar.cli.support.exits import ended, leave, replace_missing_streams
+from maar.cli.support.logs import tame_stray_records
 
 COMMANDS = {
     "jobs": "maar.cli.jobs",
@@ -73,7 +73,7 @@ class Commands(click.Group):
         standalone_mode: bool = True,
         **extra: Any,
     ) -> Any:
-        """Run a command; as a program it ends with one of the codes in `maar.cli.exits`, which differ from click's."""
+        """Run a command; as a program it ends with one of the codes in `maar.cli.support.exits`, not with click's."""
         if not standalone_mode or COMPLETING in os.environ:
             return super().main(args, prog_name, complete_var, standalone_mode, **extra)
         replace_missing_streams()

@@ -12,19 +12,29 @@ from pathlib import Path
 
 import click
 
-from maar.cli.exits import BadInput, CannotRun, Problem
-from maar.cli.inputs import LENIENT, OUTPUT
-from maar.cli.manifests import CONFIG, SCHEDULER_NAMES, as_moment, chosen_config, read_cluster
-from maar.cli.output import say, say_json, tell
-from maar.cli.plan_json import as_json
-from maar.cli.plan_text import Cycle, WithoutPods, as_text
+from maar.cli.reports.plan_json import as_json
+from maar.cli.reports.plan_text import Cycle, WithoutPods, as_text
+from maar.cli.support.exits import BadInput, CannotRun, Problem
+from maar.cli.support.inputs import LENIENT, OUTPUT
+from maar.cli.support.manifests import CONFIG, SCHEDULER_NAMES, as_moment, chosen_config, read_cluster
+from maar.cli.support.output import say, say_json, tell
 from maar.config.config import Config
 from maar.config.file import ConfigError, read_config
 from maar.controller.record import RecordingError, is_recording, length, read_recording
 from maar.decide import decide
+from maar.kube.picture.manifests import Manifests
+from maar.kube.picture.picture import Picture
+from maar.kube.picture.shards import sharing_of
+from maar.kube.read.shards import BrokenMap
 from maar.model.outcome import carry_out
+from maar.model.queues import ROOT
 from maar.model.snapshot import Cluster, Snapshot
 from maar.registry import catalog
+from maar.shards.map import ShardMap
+from maar.shards.outside import after as after_step
+from maar.shards.outside import standing_of
+from maar.shards.shard import decide_as
+from maar.shards.sharing import Sharing
 
 
 @click.command()
@@ -49,6 +59,10 @@ from maar.registry import catalog
 )  # fmt: skip
 @OUTPUT
 @SCHEDULER_NAMES
+@click.option(
+    "--shard", type=click.IntRange(0), metavar="K",
+    help="Decide as shard K of the ShardMap in the input (docs/shards.md). Default: as one Maar for the whole cluster.",
+)  # fmt: skip
 def plan(
     paths: tuple[str, ...],
     live: bool,
@@ -61,6 +75,7 @@ def plan(
     now: float | None,
     output: str,
     names: tuple[str, ...],
+    shard: int | None,
 ) -> None:
     """Show what Maar would decide for the cluster that the manifests in PATH... describe.
 
@@ -73,19 +88,76 @@ def plan(
     configuration or with --config.
 
     With --live there is no PATH: the cluster is read with your own rights, which must include all nodes and pods.
+
+    With --shard K the plan is what that shard does with its nodes and queues, what it wants from other shards and what
+    it lends. The ShardMap and the Shards must be in the input. Between cycles the other shards do nothing.
     """
     start = time.time() if now is None else now
     if live == bool(paths) or (added and not live):
         raise click.UsageError("expected PATH..., or --live with manifests in -f")
     if live:
-        _plan_live(added, kubeconfig, context, config_file, lenient, cycles, start, output, names)
+        _plan_live(added, kubeconfig, context, config_file, lenient, cycles, start, output, names, shard)
         return
     if len(paths) == 1 and is_recording(Path(paths[0])):
+        if shard is not None:
+            raise click.UsageError("--shard is for manifests: a recording is decided as the shard that made it")
         _replay(Path(paths[0]), config_file, lenient, output)
         return
     config, given, warnings = read_cluster(paths, config_file, lenient, names, start)
+    _plan(given, config, cycles, start, shard, output, warnings)
+
+
+def _plan(
+    given: Manifests,
+    config: Config,
+    cycles: int,
+    start: float,
+    shard: int | None,
+    output: str,
+    warnings: Sequence[str],
+) -> None:
+    """Decide for what was read, as one Maar or as one of its shards."""
     without_pods = WithoutPods(given.expected, given.skipped)
-    _show(_decide(given.cluster, config, cycles, start), cycles, output, without_pods, warnings)
+    if shard is None:
+        _show(_decide(given.cluster, config, cycles, start), cycles, output, without_pods, warnings)
+        return
+    sharing = _sharing(given.picture, shard)
+    head = _head(sharing.owners, shard, Snapshot(given.cluster))
+    made = _decide_as(sharing, shard, given.cluster, config, cycles, start)
+    _show(made, cycles, output, without_pods, warnings, head)
+
+
+def _sharing(picture: Picture, shard: int) -> Sharing:
+    """The shards in the input, of which this one is to decide."""
+    try:
+        sharing = sharing_of(picture)
+    except BrokenMap as error:
+        raise BadInput(str(error)) from None
+    if sharing is None:
+        raise BadInput("--shard: the input has no ShardMap (`kubectl get shardmaps,shards -o yaml` lists it)")
+    if shard not in sharing.owners.members():
+        known = ", ".join(map(str, sharing.owners.members()))
+        raise BadInput(f"--shard: the ShardMap has no shard {shard}; it has {known}")
+    return sharing
+
+
+def _head(owners: ShardMap, shard: int, snapshot: Snapshot) -> str:
+    nodes, queues = snapshot.nodes.names, [queue.name for queue in snapshot.queues.queues if queue.name != ROOT]
+    own = sum(owners.owner_of(name) == shard for name in nodes)
+    mine = [name for name in queues if owners.shard_of(name) == shard]
+    return f"shard {shard}: owns {own} of {len(nodes)} nodes, decides for queues: {', '.join(mine) or 'none'}"
+
+
+def _decide_as(
+    sharing: Sharing, shard: int, cluster: Cluster, config: Config, cycles: int, now: float
+) -> Iterator[Cycle]:
+    """The same for one shard: its wants are written and its lends done, and the other shards do nothing."""
+    snapshot = Snapshot(cluster)
+    for i in range(cycles):
+        taken = decide_as(standing_of(sharing, shard, snapshot), snapshot, config, now + i)
+        after = Snapshot(carry_out(snapshot.cluster, taken.plan, now + i))
+        yield Cycle(taken.plan, snapshot, after, taken)
+        snapshot, sharing = after, after_step(sharing, shard, taken)
 
 
 def _plan_live(
@@ -98,6 +170,7 @@ def _plan_live(
     start: float,
     output: str,
     names: tuple[str, ...],
+    shard: int | None,
 ) -> None:
     """Plan a cluster as it is now, with manifests added to it."""
     # Imported late: it takes long, and plans of files need none of it.
@@ -127,8 +200,7 @@ def _plan_live(
             raise BadInput(str(error)) from None
         for note in (*notes_about(reading, config_file), *(f"warning: {w}" for w in (*warnings, *given.warnings))):
             tell(note)
-        without_pods = WithoutPods(given.expected, given.skipped)
-        _show(_decide(given.cluster, config, cycles, start), cycles, output, without_pods, given.warnings)
+        _plan(given, config, cycles, start, shard, output, given.warnings)
 
     guarded(main)
 
@@ -139,11 +211,12 @@ def _show(
     output: str,
     without_pods: WithoutPods | None = None,
     warnings: Sequence[str] = (),
+    head: str = "",
 ) -> None:
     if output == "json":
         say_json(as_json(cycles, without_pods, warnings))
     else:
-        say(as_text(cycles, count, without_pods))
+        say(as_text(cycles, count, without_pods, head))
 
 
 def _replay(path: Path, config_file: str | None, lenient: bool, output: str) -> None:
@@ -172,10 +245,12 @@ def _decide_again(path: Path, config_file: str | None, lenient: bool, differ: li
         snapshot = Snapshot(cycle.cluster)
         rows = snapshot.jobs.number
         snapshot.resting = frozenset(rows[job] for job in cycle.resting if job in rows)
-        plan = decide(snapshot, config, cycle.now)
+        taken = decide_as(cycle.standing, snapshot, config, cycle.now)
+        plan = taken.plan
         if config_file is None and plan != cycle.plan:
             differ.append(str(number))
-        yield Cycle(plan, snapshot, Snapshot(carry_out(cycle.cluster, plan, cycle.now)))
+        shared = None if cycle.standing is None else taken
+        yield Cycle(plan, snapshot, Snapshot(carry_out(cycle.cluster, plan, cycle.now)), shared)
 
 
 def _decide(cluster: Cluster, config: Config, cycles: int, now: float) -> Iterator[Cycle]:

@@ -7,17 +7,23 @@ from pathlib import Path
 
 import click
 
-from maar.cli.exits import BadInput, CannotRun
-from maar.cli.inputs import LENIENT
-from maar.cli.logs import log_to_stderr
+from maar.cli.support.exits import BadInput, CannotRun
+from maar.cli.support.inputs import LENIENT
+from maar.cli.support.logs import log_to_stderr
 from maar.controller import main as controller
 from maar.controller.main import LEASE_NAMESPACE, LEASE_SECONDS, Options
 from maar.controller.settings.settings import Settings
+from maar.kube.kinds import WATCHED
 from maar.model.selectors import Requirement, Selector
 from maar.web.addresses import Address, CannotServe, read_address
 from maar.web.server import groups_at, serving
 
 FILE = click.Path(path_type=Path)
+_FAMILIES = sorted({kind.family for kind in WATCHED if kind.family})
+WITHOUT = click.option(
+    "--without", multiple=True, type=click.Choice(_FAMILIES), metavar="FAMILY",
+    help=f"Leave a family of kinds alone, even if it is served. May be repeated: {', '.join(_FAMILIES)}.",
+)  # fmt: skip
 
 
 def _address(_: click.Context, __: click.Parameter, text: str | None) -> Address | None:
@@ -46,6 +52,7 @@ def _address(_: click.Context, __: click.Parameter, text: str | None) -> Address
     help="Schedule pods with this schedulerName. May be repeated.",
 )  # fmt: skip
 @click.option("--node-selector", metavar="KEY=VALUE,...", help="Use only nodes with these labels. Default: all nodes.")
+@WITHOUT
 @click.option(
     "--dry-run", is_flag=True, help="Shadow mode: write nothing, and report where other schedulers decide differently."
 )
@@ -64,6 +71,15 @@ def _address(_: click.Context, __: click.Parameter, text: str | None) -> Address
 @click.option(
     "--lease-duration", type=click.IntRange(3, 300), default=LEASE_SECONDS, show_default=True, metavar="SECONDS",
     help="A standby takes over after this time without a renewal: 3 to 300.",
+)  # fmt: skip
+@click.option(
+    "--shards", type=click.IntRange(1, 64), metavar="N",
+    help="Share the cluster with others as shards: N if the cluster has no ShardMap yet, otherwise its number counts "
+    "(`maar shards set`). Default: one Maar leads.",
+)  # fmt: skip
+@click.option(
+    "--rack-label", default="", metavar="KEY",
+    help="With shards: the node label that names racks, so that they are kept in one shard. Default: HyperNodes.",
 )  # fmt: skip
 @click.option(
     "--http-port",
@@ -104,11 +120,14 @@ def run(
     brakes: Path | None,
     names: tuple[str, ...],
     node_selector: str | None,
+    without: tuple[str, ...],
     dry_run: bool,
     record: Path | None,
     leader_elect: bool,
     lease_namespace: str,
     lease_duration: int,
+    shards: int | None,
+    rack_label: str,
     http_port: int,
     http_address: str,
     health_address: Address | None,
@@ -127,6 +146,7 @@ def run(
             scheduler_names=frozenset(names),
             namespace=lease_namespace,
             node_selector=node_selector_of(node_selector),
+            without=frozenset(without),
             dry_run=dry_run,
             delete_victims=delete_victims,
             announce=not without_intents,
@@ -140,9 +160,13 @@ def run(
         record=record,
         lease_namespace=lease_namespace,
         lease_seconds=lease_duration,
+        shards=shards,
+        rack_label=rack_label,
         stand_by=leader_elect,
         history=history,
     )
+    if shards is not None and "shards" in without:
+        raise click.UsageError("--shards and --without shards contradict each other")
     if history_token is not None:
         _check_token(history_token)
     common = Address(http_address.strip("[]"), http_port) if http_port else None

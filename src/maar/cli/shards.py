@@ -14,9 +14,9 @@ from rich.console import RenderableType
 from rich.table import Table
 
 from maar.cli.asking.asked import guarded
-from maar.cli.exits import BadInput, CannotRun
-from maar.cli.output import say, say_json, tell
-from maar.cli.printing import printed
+from maar.cli.support.exits import BadInput, CannotRun
+from maar.cli.support.output import say, say_json, tell
+from maar.cli.support.printing import printed
 from maar.kube.client.access import load_access
 from maar.kube.client.api import Api
 from maar.kube.client.errors import Conflict, Forbidden, NotFound
@@ -83,7 +83,7 @@ class Owned(NamedTuple):
 def shards(ctx: click.Context, kubeconfig: str | None, context: str | None, output: str) -> None:
     """List the shards in a cluster's ShardMap, with their holders, nodes and queues.
 
-    `maar run` does not use shards yet: docs/shards.md is the design.
+    `maar run --shards N` creates the ShardMap, and its processes share the cluster. docs/shards.md says how.
     """
     ctx.obj = Where(kubeconfig, context)
     if ctx.invoked_subcommand is None:

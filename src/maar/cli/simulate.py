@@ -14,12 +14,12 @@ from pathlib import Path
 import click
 
 from maar.cli.algorithms import WithAlgorithms
-from maar.cli.exits import BadInput, CannotRun, Problem
-from maar.cli.inputs import LENIENT, OUTPUT, read_text
-from maar.cli.output import say, say_json, tell
-from maar.cli.simulate_text import as_json, as_text, jobs_text, watching
-from maar.cli.trace_file import load_trace
-from maar.cli.trace_options import Finite
+from maar.cli.reports.simulate_text import as_json, as_text, jobs_text, watching
+from maar.cli.support.exits import BadInput, CannotRun, Problem
+from maar.cli.support.inputs import LENIENT, OUTPUT, read_text, source_of
+from maar.cli.support.output import say, say_json, tell
+from maar.cli.support.trace_file import load_trace
+from maar.cli.support.trace_options import Finite
 from maar.config.file import ConfigError, read_config
 from maar.config.problems import unknown
 from maar.elastic.allocate import InvalidPlan
@@ -28,13 +28,16 @@ from maar.sim import models
 from maar.sim.compare import Entry, compare
 from maar.sim.faults import FaultError, Faults, parse_chance
 from maar.sim.faults import read as read_faults
-from maar.sim.models import default, muri
+from maar.sim.models import default, muri, rates
+from maar.sim.rates import Rates, read_rates
 from maar.sim.report.page import write_report
 from maar.sim.result import Run
 from maar.sim.setting import Setting
 from maar.sim.trace import Trace
+from maar.sim.traces import pollux
 from maar.sim.traces.formats import FORMATS
 from maar.sim.traces.problems import TraceError
+from maar.sim.traces.source import Source
 
 POLICIES = "fifo,srtf,tiresias,elastic-fifo"
 """The default policies: the most common one, the best on average, and two in between. Tuned by hand."""
@@ -87,6 +90,21 @@ def _model(ctx: click.Context, param: click.Parameter, value: str) -> str:
     help=f"Model of job progress and the cost of changes: {', '.join(sorted(models.MODELS))}.",
 )  # fmt: skip
 @click.option(
+    "--rates", "rates_file", metavar="FILE", help="Table of rates by application and GPUs, for --model rates."
+)
+@click.option(
+    "--lengths", type=click.Choice(["known", "unknown"]), default="known", show_default=True,
+    help="Whether policies know how long jobs take.",
+)  # fmt: skip
+@click.option(
+    "--speeds", type=click.Choice(["true", "learnt"]), default="true", show_default=True,
+    help="Whether policies know the rates of --model rates, or learn them from jobs that run.",
+)  # fmt: skip
+@click.option(
+    "--interval", type=Finite(0), default=USUAL.interval, show_default=True, metavar="SECONDS",
+    help="Time between decisions, at depth pool. 0 decides at every event.",
+)  # fmt: skip
+@click.option(
     "--restart", type=Finite(0), default=USUAL.restart, show_default=True, metavar="SECONDS",
     help="Time that a job loses when its size changes or it starts again.",
 )  # fmt: skip
@@ -122,6 +140,10 @@ def simulate(
     gpus_per_node: int,
     depth: str | None,
     model: str,
+    rates_file: str | None,
+    lengths: str,
+    speeds: str,
+    interval: float,
     restart: float,
     checkpoint: float,
     patience: float,
@@ -139,7 +161,12 @@ def simulate(
     """
     try:
         entries = _entries(policies, configs, lenient, depth, model)
+        if interval and (model == muri.NAME or any(entry.depth == "cluster" for entry in entries)):
+            raise click.UsageError("--interval: only supported with --depth pool and the models default and rates")
+        table = _rates(rates_file, speeds, model)
         trace = load_trace(file, format_)
+        if model != rates.NAME and pollux.NOTE in trace.notes:
+            raise BadInput(f"{source_of(file)}: {pollux.NOTE}; add --model rates --rates FILE")
         setting = Setting(
             nodes=nodes,
             gpus_per_node=gpus_per_node,
@@ -148,7 +175,13 @@ def simulate(
             patience=patience,
             faults=_faults(faults, fail, nodes, model),
             model=model,
+            interval=interval,
+            lengths_known=lengths == "known",
+            rates=table,
+            speeds_known=speeds == "true",
         )
+        if table is not None:
+            _check_applications(trace, table, file)
     except TraceError as error:
         raise BadInput(*error.lines) from None
     except ConfigError as error:
@@ -170,8 +203,8 @@ def _entries(
 ) -> list[Entry]:
     if configs and depth == "pool":
         raise click.UsageError("--depth pool and --config: a configuration needs depth cluster; omit one of them")
-    if model == muri.NAME and (configs or depth == "cluster"):
-        raise click.UsageError("--model muri: only supported with --depth pool")
+    if model in (muri.NAME, rates.NAME) and (configs or depth == "cluster"):
+        raise click.UsageError(f"--model {model}: only supported with --depth pool")
     if not policies and not configs:
         policies = POLICIES.split(",")
     entries = [Entry(name, depth=depth or "pool") for name in policies]
@@ -186,11 +219,29 @@ def _entries(
 def _faults(file: str | None, chance: str | None, nodes: int, model: str) -> Faults:
     if file is not None and chance is not None:
         raise click.UsageError("--faults and --fail: expected one of them, got both")
-    if (file or chance) and model == muri.NAME:
-        raise click.UsageError("--model muri: does not support failing or draining nodes")
+    if (file or chance) and model in (muri.NAME, rates.NAME):
+        raise click.UsageError(f"--model {model}: does not support failing or draining nodes")
     if chance is not None:
         return Faults(chance=parse_chance(chance))
     return Faults() if file is None else read_faults(Path(file), nodes)
+
+
+def _rates(file: str | None, speeds: str, model: str) -> Rates | None:
+    if model != rates.NAME:
+        if file is not None or speeds == "learnt":
+            option = "--rates" if file is not None else "--speeds learnt"
+            raise click.UsageError(f"{option}: only supported with --model rates")
+        return None
+    if file is None:
+        raise click.UsageError("--model rates: needs --rates FILE")
+    return read_rates(Source(source_of(file), read_text(file).encode()))
+
+
+def _check_applications(trace: Trace, table: Rates, file: str) -> None:
+    strange = [job for job in trace.jobs if job.model not in table.applications]
+    if strange:
+        why = unknown("application", strange[0].model, table.applications)
+        raise BadInput(f"{source_of(file)}: job `{strange[0].name}`: {why}")
 
 
 def _compare(trace: Trace, entries: list[Entry], setting: Setting, processes: int) -> list[Run]:

@@ -8,10 +8,10 @@ from typing import Any
 import click
 
 from maar.cli.asking.asked import CLUSTER_OPTIONS, guarded
-from maar.cli.exits import BadInput, CannotRun
-from maar.cli.inputs import OUTPUT
-from maar.cli.output import say, say_json, tell
-from maar.cli.printing import printed
+from maar.cli.support.exits import BadInput, CannotRun
+from maar.cli.support.inputs import OUTPUT
+from maar.cli.support.output import say, say_json, tell
+from maar.cli.support.printing import printed
 from maar.controller.main import NAME
 from maar.kube.client.access import load_access, load_namespace
 from maar.kube.client.api import Api

@@ -1,7 +1,7 @@
 """`maar trace`: generates a synthetic trace, describes a trace, or converts one to Maar's own format.
 
-This module has only the command line. `maar.sim.generate`, `maar.sim.describe` and `maar.cli.trace_file` do the work.
-After an error it writes nothing.
+This module has only the command line. `maar.sim.generate`, `maar.sim.describe` and `maar.cli.support.trace_file` do
+the work. After an error it writes nothing.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from pathlib import Path
 import click
 import msgspec
 
-from maar.cli.exits import BadInput, CannotRun
-from maar.cli.inputs import OUTPUT
-from maar.cli.output import say, say_data, say_json, tell
-from maar.cli.trace_file import load_trace
-from maar.cli.trace_options import Finite, distribution, numbers, weights
-from maar.cli.trace_text import as_text
+from maar.cli.reports.trace_text import as_text
+from maar.cli.support.exits import BadInput, CannotRun
+from maar.cli.support.inputs import OUTPUT
+from maar.cli.support.output import say, say_data, say_json, tell
+from maar.cli.support.trace_file import load_trace
+from maar.cli.support.trace_options import Finite, distribution, numbers, weights
 from maar.sim.describe import describe as described
 from maar.sim.draws import Distribution, Weights
 from maar.sim.generate import BUSY, HALF, Recipe

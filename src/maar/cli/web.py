@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from maar.cli.exits import BadInput, CannotRun
-from maar.cli.inputs import LENIENT
-from maar.cli.logs import log_to_stderr
-from maar.cli.run import FILE, node_selector_of
+from maar.cli.run import FILE, WITHOUT, node_selector_of
+from maar.cli.support.exits import BadInput, CannotRun
+from maar.cli.support.inputs import LENIENT
+from maar.cli.support.logs import log_to_stderr
 from maar.controller.main import LEASE_NAMESPACE, BadOptions, RunError
 from maar.controller.settings.settings import Settings
 from maar.web.addresses import Address, CannotServe
@@ -70,6 +70,7 @@ PORT = 8090
     help="Scheduler names of `maar run`. May be repeated.",
 )  # fmt: skip
 @click.option("--node-selector", metavar="KEY=VALUE,...", help="Nodes of `maar run`. Default: all nodes.")
+@WITHOUT
 @click.option(
     "--lease-namespace", default=LEASE_NAMESPACE, show_default=True, metavar="NAME",
     help="Maar's own namespace, with the ConfigMap `maar-state`.",
@@ -95,6 +96,7 @@ def web(
     forecast_seconds: float,
     names: tuple[str, ...],
     node_selector: str | None,
+    without: tuple[str, ...],
     lease_namespace: str,
     log_format: str,
 ) -> None:
@@ -114,6 +116,7 @@ def web(
             scheduler_names=frozenset(names),
             namespace=lease_namespace,
             node_selector=node_selector_of(node_selector),
+            without=frozenset(without),
         ),
         kubeconfig=kubeconfig,
         context=context,

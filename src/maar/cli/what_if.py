@@ -12,8 +12,8 @@ from rich.padding import Padding
 from rich.table import Table
 
 from maar.cli.asking.asked import Asked, asking, show
-from maar.cli.exits import BadInput
-from maar.cli.printing import UNWRAPPED, lines, printed
+from maar.cli.support.exits import BadInput
+from maar.cli.support.printing import UNWRAPPED, lines, printed
 from maar.kube.picture.manifests import documents_in
 from maar.kube.wire.errors import ManifestError
 from maar.sim.report.scales import duration
@@ -80,7 +80,8 @@ def _parts(found: WhatIfView) -> Iterator[RenderableType]:
     later = list(_shifts(found))
     if later:
         yield ""
-        yield f"by forecasts, from {found.forecast.rollouts} roll-outs"
+        arrivals = "with" if found.forecast.arrivals else "without"
+        yield f"by forecasts, from {found.forecast.rollouts} roll-outs {arrivals} jobs that come later"
         yield _table(later)
 
 

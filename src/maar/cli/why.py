@@ -14,9 +14,9 @@ import msgspec
 
 from maar.cli.asking.asked import Asked, asking, show
 from maar.cli.asking.detail import detail_text
-from maar.cli.exits import BadInput
-from maar.cli.manifests import as_moment, read_cluster
-from maar.cli.output import say, say_json
+from maar.cli.support.exits import BadInput
+from maar.cli.support.manifests import as_moment, read_cluster
+from maar.cli.support.output import say, say_json
 from maar.decide import decide
 from maar.model.snapshot import Snapshot
 from maar.views.jobs import job_detail

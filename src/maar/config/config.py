@@ -51,6 +51,8 @@ class Registration(msgspec.Struct, frozen=True):
     promotes_after: Callable[..., float] | None = None
     """Set if waiting promotes jobs: (arguments) to the multiple of its last run that a job must wait to be promoted.
     The GPU seconds of a promoted job are counted from 0 when it starts again."""
+    weighs_restarts: bool = False
+    """Whether it weighs the cost of restarts itself (`size` and `restart` of the jobs): all its changes are made."""
 
 
 class Missing(msgspec.Struct, frozen=True):

@@ -22,13 +22,14 @@ from maar.config.config import ActionOption, Config
 from maar.controller.record import Frame, Recorder
 from maar.controller.settings.brakes import Brakes
 from maar.controller.settings.settings import Settings
+from maar.controller.shards.front import Shards
 from maar.controller.snapshots.cache import Cache
 from maar.controller.writing.outbox import Outbox
-from maar.decide import decide
 from maar.model.plan import Elect, Plan
 from maar.model.snapshot import Cluster, Snapshot
 from maar.session.extension import Action
 from maar.session.session import Session
+from maar.shards.shard import Standing, Step, decide_as
 
 logger = logging.getLogger("maar.controller")
 
@@ -78,6 +79,8 @@ class Loop:
         self._settings = settings
         self._brakes = brakes
         self._recorder = recorder
+        self.shards: Shards | None = None
+        """Set before the first cycle of one of several shards."""
         self._clock = clock
         self._happened = asyncio.Event()
         self._later: asyncio.TimerHandle | None = None
@@ -149,6 +152,10 @@ class Loop:
 
     async def once(self) -> float | None:
         """Run one cycle; returns when the next one is due because of time alone."""
+        if self.shards is not None and not self.shards.active:
+            self._last_look = self._clock()
+            self.shards.turned()
+            return None  # its last shard was given back
         now = self._clock()
         started = time.perf_counter()
         config, text = self._config()
@@ -161,21 +168,30 @@ class Loop:
             self._look_at = None
         # 1 snapshot
         snapshot = self._cache.snapshot(now)
+        standing = None if self.shards is None else self.shards.standing(snapshot, now)
         # 2 to 4: open, act, plan
         measured = self._measured(config)
         try:
-            plan = await self._decide(snapshot, measured, now)
+            taken = await self._decide(snapshot, measured, now, standing)
         except Exception as error:
-            snapshot = await self._without_culprits(error, config, now)
-            plan = await self._decide(snapshot, measured, now)
-        decided = self._brakes.apply(plan, snapshot, now)
+            snapshot = await self._without_culprits(error, config, now, standing)
+            standing = None if self.shards is None else self.shards.standing(snapshot, now)
+            taken = await self._decide(snapshot, measured, now, standing)
+        decided = self._brakes.apply(taken.plan, snapshot, now)
+        if self._cache.shares:
+            decided = replace(decided, waiting=tuple(w for w in decided.waiting if self._cache.is_own(w.job)))
         self._decided = decided
-        self._record(now, plan, text)
+        self._record(now, taken.plan, text, standing)
         # 5 apply
         if self._outbox is not None:
             self._cache.assume(decided)
             self._outbox.send(decided, now)
-        self._cache.let_rest(self._may_rest(decided, snapshot))
+        resting = self._may_rest(decided, snapshot)
+        if self.shards is not None:
+            self.shards.after(taken, snapshot)
+            resting -= self.shards.wanting
+            self._look_at = _first(self._look_at, self.shards.wake_at(now))
+        self._cache.let_rest(resting)
         # 6 record
         self.cycles += 1
         for listener in self.on_cycle:
@@ -185,18 +201,20 @@ class Loop:
         self._look_at = _first(self._look_at, decided.wake_at)
         return _first(self._look_at, None if self._outbox is None else self._outbox.due(now))
 
-    async def _decide(self, snapshot: Snapshot, config: Config, now: float) -> Plan:
+    async def _decide(self, snapshot: Snapshot, config: Config, now: float, standing: Standing | None) -> Step:
         if len(snapshot.jobs.active) - len(snapshot.resting) >= IN_A_THREAD:
-            return await asyncio.to_thread(decide, snapshot, config, now)
-        return decide(snapshot, config, now)
+            return await asyncio.to_thread(decide_as, standing, snapshot, config, now)
+        return decide_as(standing, snapshot, config, now)
 
-    async def _without_culprits(self, error: Exception, config: Config, now: float) -> Snapshot:
+    async def _without_culprits(
+        self, error: Exception, config: Config, now: float, standing: Standing | None
+    ) -> Snapshot:
         """The snapshot without what made deciding fail. Raises the error if that cannot be found."""
         cluster = self._cache.cluster()
         logger.error("deciding failed, looking for the cause: %s: %s", type(error).__name__, error)
 
         def attempt(reduced: Cluster) -> int:
-            plan = decide(Snapshot(reduced), config, now)
+            plan = decide_as(standing, Snapshot(reduced), config, now).plan
             return len(plan.bind) + len(plan.nominate) + len(plan.admit) + len(plan.ungate)
 
         found = await asyncio.to_thread(self._cache.find_culprits, cluster, attempt)
@@ -229,7 +247,7 @@ class Loop:
         """Makes an action that measures its duration, because the decision itself has no clock."""
         return lambda arguments: Timed(option.registration.make(arguments), option.name, self.on_action)
 
-    def _record(self, now: float, plan: Plan, text: str | None) -> None:
+    def _record(self, now: float, plan: Plan, text: str | None, standing: Standing | None) -> None:
         if self._recorder is not None:
             cache = self._cache
             resting = tuple(sorted(cache.resting))
@@ -239,7 +257,7 @@ class Loop:
                 frame = Frame(
                     now, plan, around=cache.latest.cluster, changed=cache.changed, resting=resting, config=text
                 )
-            self._recorder.write(frame)
+            self._recorder.write(replace(frame, standing=standing))
 
 
 def _is_free(before: Elect | None, plan: Plan) -> bool:

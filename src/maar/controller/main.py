@@ -11,12 +11,14 @@ import ctypes
 import gc
 import logging
 import os
+import random
 import re
 import signal
 import socket
 import uuid
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,23 +26,28 @@ import msgspec
 
 from maar import __version__
 from maar.config.file import ConfigError
-from maar.controller.scheduler import BackgroundTaskFailed, Scheduler
+from maar.controller.scheduler import NOT_NOW, BackgroundTaskFailed, Scheduler
 from maar.controller.settings.brake_file import BrakeFile
 from maar.controller.settings.brakes import Brakes
 from maar.controller.settings.config_file import ConfigFile
 from maar.controller.settings.settings import Settings
 from maar.controller.shadow import Shadow
+from maar.controller.shards.membership import Membership, together
+from maar.controller.shards.moving import LostShard
 from maar.history.address import NONE, default_address
 from maar.history.errors import BadAddress
 from maar.history.history import History
 from maar.kube.client.access import load_access
 from maar.kube.client.api import Api
-from maar.kube.client.errors import AccessError, ApiError
-from maar.kube.kinds.cluster import NODES, PODS
+from maar.kube.client.backoff import Backoff
+from maar.kube.client.errors import AccessError, ApiError, Forbidden
+from maar.kube.kinds.cluster import NODES, PODS, SHARD_MAPS
+from maar.kube.read.shards import BrokenMap
 from maar.kube.wire.api_resources import LEASES
 from maar.kube.write.events import Reference
 from maar.kube.write.intents import Intents
-from maar.kube.write.leases import LeaderElection, LeaseHeld
+from maar.kube.write.leases import Claims, LeaderElection, LeaseHeld
+from maar.kube.write.shards import read_map
 
 logger = logging.getLogger("maar")
 
@@ -48,6 +55,9 @@ NAME, LEASE_NAMESPACE = "maar", "kube-system"
 """The default scheduler name, which is also the name of its lease, and the namespace of all leases by default."""
 LEASE_SECONDS = 15
 """The default of client-go."""
+RENEWED = 0.9
+"""The share of the lease time after which a holder that could not renew it gives up; tuned by hand. client-go has two
+thirds. Only useless requests depend on it, and a new start takes longer than a slow answer of the API server."""
 GC_THRESHOLD = (10_000, 10, 10)
 """Python's cyclic garbage collector runs rarely, because Maar creates few reference cycles; tuned by hand."""
 TRIM_EVERY = 30.0
@@ -55,6 +65,8 @@ TRIM_EVERY = 30.0
 every cycle frees many small blocks between those that stay."""
 SHADOW_EVERY = 30.0
 """Seconds between two log lines of shadow mode; tuned by hand."""
+
+SHARED = "this cluster has a ShardMap: this process stops, and is a shard when it starts again"
 
 Web = Callable[[Scheduler, History], AbstractAsyncContextManager[None]]
 """Serves HTTP for a scheduler and its history while the context is open."""
@@ -73,6 +85,10 @@ class Options(msgspec.Struct, frozen=True):
     record: Path | None = None
     lease_namespace: str = LEASE_NAMESPACE
     lease_seconds: int = LEASE_SECONDS
+    shards: int | None = None
+    """How many shards a new ShardMap has; `None`: one Maar leads, unless the cluster has a ShardMap."""
+    rack_label: str = ""
+    """The node label that names racks, which shards keep together; empty: HyperNodes do."""
     stand_by: bool = True
     """Wait while another process leads; otherwise that is an error."""
     history: str | None = None
@@ -100,7 +116,7 @@ def run(options: Options, web: Web | None = None) -> None:
     try:
         gc.set_threshold(*GC_THRESHOLD)
         asyncio.run(_run(options, config, brakes, brake_file, history, web))
-    except (AccessError, ApiError, BackgroundTaskFailed, LeaseHeld) as error:
+    except (AccessError, ApiError, BackgroundTaskFailed, LeaseHeld, LostShard) as error:
         raise RunError(str(error)) from None
     except OSError as error:
         if error.filename is None:
@@ -186,28 +202,101 @@ async def _work(api: Api, scheduler: Scheduler, intents: Intents, options: Optio
         async with asyncio.TaskGroup() as group:
             group.create_task(scheduler.lead())
             group.create_task(_say(shadow))
+    elif options.shards is not None or await has_map(api):
+        await share(api, scheduler, intents, options)
     else:
-        await lead_all(elections(api, intents, options), scheduler.lead)
+        await lead_all(elections(api, intents, options), partial(_lead_alone, api, scheduler))
+
+
+async def has_map(api: Api) -> bool:
+    """Whether the cluster has shards: then every Maar is one of them, however it was started."""
+    backoff = Backoff(0.1, 5.0, random.Random(0))
+    while True:
+        try:
+            return await read_map(api) is not None
+        except BrokenMap:
+            return True
+        except Forbidden as error:
+            logger.warning("cannot see whether this cluster has shards: %s", error)
+            return False
+        except NOT_NOW as error:
+            logger.warning("the API server does not answer yet: %s", error)
+            await asyncio.sleep(backoff.next(error.retry_after))
+
+
+async def _lead_alone(api: Api, scheduler: Scheduler) -> None:
+    """Decide for the whole cluster, as long as it has no shards. The Lease is that of the first shard."""
+    if await has_map(api):
+        raise RunError(SHARED)
+    leading = asyncio.create_task(scheduler.lead())
+    try:
+        while not leading.done():
+            await asyncio.wait([leading], timeout=1.0)
+            if scheduler.picture.objects.of(SHARD_MAPS):
+                raise RunError(SHARED)
+        leading.result()
+    finally:
+        leading.cancel()
+        await asyncio.gather(leading, return_exceptions=True)
+
+
+async def share(api: Api, scheduler: Scheduler, intents: Intents, options: Options) -> None:
+    """Hold one or more shards, and decide for them."""
+    shards = scheduler.share(options.rack_label)
+    decides, me = asyncio.Event(), identity()
+
+    def candidate(shard: int, claims: Claims) -> LeaderElection:
+        name = lease_of_shard(min(options.settings.scheduler_names), shard)
+        return _election(api, name, me, intents, options, claims)
+
+    def begin() -> None:
+        scheduler.outbox.memory.belongs_to(min(shards.holding.epochs))
+        scheduler.brakes.share = lambda: (shards.holding.shards, len(shards.holding.map.members()))
+        decides.set()
+        scheduler.look_again()
+
+    async def decide() -> None:
+        await decides.wait()
+        await scheduler.lead()
+
+    membership = scheduler.membership = Membership(
+        api.while_not(lambda: intents.lost),
+        shards,
+        candidate,
+        scheduler.take_over,
+        scheduler.outbox.unsettled,
+        begin,
+        wanted=options.shards or 1,
+        namespace=options.lease_namespace,
+        lease_seconds=options.lease_seconds,
+    )
+    await together(decide(), membership)
 
 
 def elections(api: Api, intents: Intents, options: Options) -> list[LeaderElection]:
     """One candidate for the lease of each scheduler name, in the order in which all processes take them."""
-    seconds, me = options.lease_seconds, identity()
-    return [
-        LeaderElection(
-            api,
-            name,
-            options.lease_namespace,
-            me,
-            lease_seconds=seconds,
-            renew_seconds=seconds * 2 / 3,
-            retry_seconds=seconds * 2 / 15,
-            intents=intents,
-            stand_by=options.stand_by,
-            is_dead=(lambda holder: False) if options.stand_by else has_ended,
-        )
-        for name in sorted({lease_name(name) for name in options.settings.scheduler_names})
-    ]
+    names = sorted({lease_name(name) for name in options.settings.scheduler_names})
+    me = identity()
+    return [_election(api, name, me, intents, options) for name in names]
+
+
+def _election(
+    api: Api, name: str, me: str, intents: Intents, options: Options, claims: Claims | None = None
+) -> LeaderElection:
+    seconds = options.lease_seconds
+    return LeaderElection(
+        api,
+        name,
+        options.lease_namespace,
+        me,
+        lease_seconds=seconds,
+        renew_seconds=seconds * RENEWED,
+        retry_seconds=seconds * 2 / 15,
+        intents=intents,
+        stand_by=options.stand_by,
+        is_dead=(lambda holder: False) if options.stand_by else has_ended,
+        claims=claims,
+    )
 
 
 async def lead_all(candidates: list[LeaderElection], work: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -225,6 +314,12 @@ def lease_name(scheduler: str) -> str:
         return NAME
     # A prefix, because other schedulers have leases with their own names.
     return f"{NAME}-{re.sub('[^a-z0-9.-]', '-', scheduler.lower()).strip('.-') or 'x'}"
+
+
+def lease_of_shard(scheduler: str, shard: int) -> str:
+    """The name of the lease of a shard; the first one has the lease of the Maar that led alone."""
+    name = lease_name(scheduler)
+    return f"{name}-shard-{shard}" if shard else name
 
 
 def identity() -> str:

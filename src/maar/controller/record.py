@@ -22,6 +22,7 @@ from maar.model.jobs import Job
 from maar.model.plan import Plan
 from maar.model.snapshot import Cluster
 from maar.model.tasks import Task
+from maar.shards.shard import Standing
 
 logger = logging.getLogger("maar.record")
 
@@ -45,6 +46,8 @@ class Frame(msgspec.Struct, frozen=True, omit_defaults=True):
     """Jobs that the cycle skipped."""
     config: str | None = None
     """The text of the configuration; `None` if it is the same as in the frame before."""
+    standing: Standing | None = None
+    """What one of several shards knew besides the cluster."""
 
 
 class RecordedCycle(msgspec.Struct, frozen=True):
@@ -55,6 +58,7 @@ class RecordedCycle(msgspec.Struct, frozen=True):
     resting: tuple[str, ...]
     plan: Plan
     config: str | None
+    standing: Standing | None = None
 
 
 class RecordingError(Exception):
@@ -168,7 +172,7 @@ def read_recording(path: Path) -> Iterator[RecordedCycle]:
         except (RecordingError, msgspec.MsgspecError) as error:
             raise RecordingError(f"{path}: cycle {number}: damaged: {error}") from None
         config = frame.config if frame.config is not None else config
-        yield RecordedCycle(frame.now, cluster, frame.resting, frame.plan, config)
+        yield RecordedCycle(frame.now, cluster, frame.resting, frame.plan, config, frame.standing)
 
 
 def frames(path: Path, place: int = 0) -> Iterator[tuple[int, bytes]]:

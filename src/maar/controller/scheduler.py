@@ -30,6 +30,8 @@ from maar.controller.reporting.tallies import MOMENT
 from maar.controller.settings.brakes import Brakes
 from maar.controller.settings.config_file import ConfigFile
 from maar.controller.settings.settings import Settings
+from maar.controller.shards.front import Shards
+from maar.controller.shards.membership import Membership
 from maar.controller.snapshots.cache import Cache
 from maar.controller.take_over import take_over
 from maar.controller.watching import Sink
@@ -41,7 +43,7 @@ from maar.kube.client.backoff import Backoff
 from maar.kube.client.discovery import served
 from maar.kube.client.errors import ApiError, Conflict, ServerFault, TooManyRequests, Unreachable
 from maar.kube.client.informer import Informer
-from maar.kube.kinds import AnyJobKind
+from maar.kube.kinds import WATCHED, AnyJobKind
 from maar.kube.kinds.cluster import PODS as PODS_KIND
 from maar.kube.kinds.cluster import QUEUES as QUEUE_KIND
 from maar.kube.kinds.kind import JobKind
@@ -60,6 +62,9 @@ logger = logging.getLogger("maar")
 
 NOT_NOW = (Unreachable, ServerFault, TooManyRequests)
 """Temporary errors: the server restarts, fails or is busy."""
+LIST_SIZES = 10.0
+"""Seconds for the lists of elastic jobs at a take-over; tuned by hand. A kind that may not be listed any more must not
+stop it for ever."""
 LAST_WRITES = 5.0
 """Seconds that a stop waits for writes in flight."""
 
@@ -116,6 +121,9 @@ class Scheduler:
             settings,
             self._trigger,
         )
+        self.membership: Membership | None = None
+        """Which shards this process holds, once it may hold some."""
+        self.shards: Shards | None = None
         self.loop = Loop(
             self.cache,
             None if settings.dry_run else self.outbox,
@@ -155,7 +163,8 @@ class Scheduler:
         """Learn from the history, and record events in it; shadow mode has no events to record."""
         history.on_news.append(self._learner.news)
         if not self._settings.dry_run:
-            accounting = Accounting(self.cache, history)
+            accounting = Accounting(self.cache, history, self._clock)
+            history.nodes_of = accounting.nodes_of
             history.on_ready.append(self._trigger)
             self.loop.on_cycle.append(accounting.on_cycle)
             self.loop.on_cycle.append(GangAccounting(self.cache, history).on_cycle)
@@ -184,6 +193,12 @@ class Scheduler:
         if self._leads() and not self.executor.may_have_written(pod):
             self._reports.contradicted(pod.key, self._clock())
             self.loop.trigger_later()
+
+    def _bound_by_another(self, pod: Pod) -> None:
+        """A waiting pod was bound, and not by this process. Pods of other shards are bound by these."""
+        task = self.cache.find(pod.key) if self.cache.shares else None
+        if self.shards is None or (task is not None and self.cache.is_own(task.job)):
+            self.foreign.bound(pod)
 
     def look_again(self) -> None:
         """Look at all jobs, because the rules have changed."""
@@ -215,7 +230,8 @@ class Scheduler:
                 await asyncio.sleep(backoff.next(error.retry_after))
 
     async def _discover(self) -> None:
-        found = await served(self._api)
+        wanted = [kind for kind in WATCHED if kind.family not in self._settings.without]
+        found = await served(self._api, wanted)
         watched = {(resource.group, resource.plural) for resource in self.informers}
         for kind, resource in sorted(found.items(), key=lambda pair: str(pair[1])):
             if (resource.group, resource.plural) in watched:
@@ -228,7 +244,7 @@ class Scheduler:
                 self.cache.wake_all,
                 self.loop.trigger_later,
                 self._moved,
-                self.foreign.bound,
+                self._bound_by_another,
                 self._retold,
             )
             informer = self.informers[resource] = Informer(
@@ -314,8 +330,8 @@ class Scheduler:
         """Decide until cancelled; then let writes in flight finish, unless the lease is lost."""
         gathering = asyncio.create_task(self.loads.run())
         try:
-            if self._intents is not None:
-                await take_over(self._writer, self._intents, self.informers[PODS].list_again, self._paths)
+            if self.shards is None:
+                await self.take_over()
             self.leading = not self._settings.dry_run
             await self.loop.run()
         finally:
@@ -325,6 +341,40 @@ class Scheduler:
             if self._intents is None or not self._intents.lost:
                 await self.executor.drain(LAST_WRITES)
             self.executor.stop()
+
+    def share(self, rack_label: str = "") -> Shards:
+        """Be one of several that share the cluster as shards, from now on; before the first decision."""
+        shards = Shards(self._writer, self.cache, self.outbox, self._list_pods, self._trigger, rack_label)
+        self.shards = self.loop.shards = shards
+        return shards
+
+    async def take_over(self) -> None:
+        """Settle everything that earlier leaders may have sent, and learn what became of it."""
+        if self._intents is not None:
+            await take_over(self._writer, self._intents, self._list_pods, self._paths)
+
+    async def _list_pods(self) -> None:
+        """List all pods, and the kinds of elastic jobs: their size says which workers count for the limit of a queue.
+
+        Watches of different kinds are not ordered, so a size could be older than the pods.
+        """
+        sized = (self.picture.served[kind] for kind in self._sized())
+        lists = [asyncio.create_task(self.informers[r].list_again()) for r in sized if r in self.informers]
+        try:
+            await self.informers[PODS].list_again()
+            if lists:
+                await asyncio.wait(lists, timeout=LIST_SIZES)
+        finally:
+            for unfinished in lists:
+                unfinished.cancel()
+
+    def _sized(self) -> Iterator[AnyJobKind]:
+        """The kinds that have elastic jobs."""
+        for kind in self.picture.served:
+            if isinstance(kind, JobKind) and kind.write is not None:
+                items, names = self.picture.objects.of(kind).values(), self._settings.scheduler_names
+                if any(_may_be_elastic(kind, item, names) for item in items):
+                    yield kind
 
     def _paths(self) -> Iterator[str]:
         """The objects that a Maar may bind, evict or resize."""

@@ -23,8 +23,8 @@ from maar.kube.write.intents import Intents
 
 logger = logging.getLogger("maar.controller")
 
-AT_ONCE = 32
-"""Fences in flight at once; tuned by hand."""
+AT_ONCE = 8
+"""Fences in flight at once; tuned by hand. They must not keep a busy API server from the renewals of the lease."""
 REFUSED_SECONDS = 60.0
 """How long a fence is tried that the server refuses. After this time (its default `--request-timeout`), an API server
 gives up what it has received, so that only a request that a proxy holds back could still take effect."""
@@ -45,18 +45,28 @@ async def take_over(
         paths |= set(everything())
     if paths:
         logger.info("epoch %d: fencing %d objects that earlier leaders announced", intents.epoch, len(paths))
-        await fence_all(api, paths, intents.epoch)
+        await fence_all(api, paths, intents.epoch, done=intents.fenced_one)
     await list_pods()
     intents.fenced()
 
 
-async def fence_all(api: Api, paths: Iterable[str], epoch: int, patience: float = REFUSED_SECONDS) -> None:
-    """Fence all objects, and return when every fence was answered, or refused for `patience` seconds."""
+async def fence_all(
+    api: Api,
+    paths: Iterable[str],
+    epoch: int,
+    patience: float = REFUSED_SECONDS,
+    done: Callable[[str], None] = lambda path: None,
+) -> None:
+    """Fence all objects, and return when every fence was answered, or refused for `patience` seconds.
+
+    `done` is called for each object. If this process dies, its successor goes on with the rest.
+    """
     left, until = iter(sorted(paths)), time.monotonic() + patience
 
     async def some() -> None:
         for path in left:
             await _fence(api, path, epoch, until)
+            done(path)
 
     await asyncio.gather(*(some() for _ in range(AT_ONCE)))
 

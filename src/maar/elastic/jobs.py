@@ -55,6 +55,18 @@ class Jobs:
     """The index of the job's S(0) in `curves`."""
     reach: Ints
     """The largest size covered by its curve."""
+    size: Ints
+    """Current workers; 0 if it waits."""
+    measured: Ints
+    """The largest size at which its speed was measured; 0 if it never was."""
+    restart: Floats
+    """Seconds that the job loses if its size changes now; 0 if that is free."""
+    done: Floats
+    """Its work so far, in seconds on one worker."""
+    delayed: Floats
+    """Seconds in which the job had no workers, from its submission on, in total."""
+    promised: Floats
+    """All its work as its owner promises it, in seconds on one worker; infinite without a promise."""
 
     def __len__(self) -> int:
         return len(self.min)
@@ -92,6 +104,12 @@ class Jobs:
             self.curves,
             self.offset[part],
             self.reach[part],
+            self.size[part],
+            self.measured[part],
+            self.restart[part],
+            self.done[part],
+            self.delayed[part],
+            self.promised[part],
         )
 
     def bounded(self, min: Ints | None = None, max: Ints | None = None) -> Jobs:
@@ -122,8 +140,18 @@ def make_jobs(
     waited: npt.ArrayLike = 0.0,
     ran: npt.ArrayLike = 0.0,
     speedup: Sequence[Curve] | Curve = LINEAR,
+    size: npt.ArrayLike = 0,
+    measured: npt.ArrayLike | None = None,
+    restart: npt.ArrayLike = 0.0,
+    done: npt.ArrayLike | None = None,
+    delayed: npt.ArrayLike | None = None,
+    promised: npt.ArrayLike = math.inf,
 ) -> Jobs:
-    """A table from lists, or from one value for all jobs. `requested` defaults to `min`, and `max` to `requested`."""
+    """A table from lists, or from one value for all jobs. `requested` defaults to `min`, and `max` to `requested`.
+
+    `measured` defaults to the last point of the speed-up, `done` to the attained service at the speed of the requested
+    size, and `delayed` to `waited`.
+    """
     n = len(names)
     least = _ints(min, n)
     asked = least.copy() if requested is None else _ints(requested, n)
@@ -133,12 +161,18 @@ def make_jobs(
         raise ValueError("`min` and `gpus` must be at least 1")
     rank = np.empty(n, dtype=np.int64)
     rank[sorted(range(n), key=names.__getitem__)] = np.arange(n)
-    curves, offset, reach = _stored([speedup] * n if isinstance(speedup, Curve) else speedup, np.maximum(most, least))
+    speedups = [speedup] * n if isinstance(speedup, Curve) else speedup
+    curves, offset, reach = _stored(speedups, np.maximum(most, least))
+    asked = np.maximum(np.minimum(asked, most), least)
+    if measured is None:
+        measured = [found.workers[-1] if found.workers else 0 for found in speedups]
+    if done is None:
+        done = _floats(attained, n) / per_worker * (curves[offset + asked] / asked)
     return Jobs(
         tuple(names),
         least,
         most,
-        np.maximum(np.minimum(asked, most), least),
+        asked,
         per_worker,
         _ints(priority, n),
         _floats(submit, n),
@@ -151,6 +185,12 @@ def make_jobs(
         curves,
         offset,
         reach,
+        _ints(size, n),
+        _ints(measured, n),
+        _floats(restart, n),
+        _floats(done, n),
+        _floats(waited if delayed is None else delayed, n),
+        _floats(promised, n),
     )
 
 

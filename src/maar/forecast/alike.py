@@ -27,18 +27,19 @@ class Alike:
     """The waiting gangs of a roll-out, in sets."""
 
     def __init__(self, waiting: Iterable[tuple[Job, tuple[Task, ...]]]) -> None:
-        found: dict[object, list[Job]] = {}
+        self._sets: dict[object, dict[str, None]] = {}
         self._needs: dict[object, Counter[str]] = {}
-        for job, tasks in waiting:
-            if job.elastic is None and job.phase is Phase.INQUEUE and all(t.status is Status.PENDING for t in tasks):
-                key = _key(job, tasks)
-                found.setdefault(key, []).append(job)
-                self._needs[key] = _minimum(job, tasks)
-        self._sets = {
-            key: dict.fromkeys(job.key for job in sorted(jobs, key=lambda job: (job.created, job.key)))
-            for key, jobs in found.items()
-        }
-        self._set_of = {job: key for key, jobs in self._sets.items() for job in jobs}
+        self._set_of: dict[str, object] = {}
+        for job, tasks in sorted(waiting, key=lambda pair: (pair[0].created, pair[0].key)):
+            self.add(job, tasks)
+
+    def add(self, job: Job, tasks: tuple[Task, ...]) -> None:
+        """Note a gang that is younger than all others."""
+        if job.elastic is None and job.phase is Phase.INQUEUE and all(t.status is Status.PENDING for t in tasks):
+            key = _key(job, tasks)
+            self._sets.setdefault(key, {})[job.key] = None
+            self._set_of[job.key] = key
+            self._needs[key] = _minimum(job, tasks)
 
     def started(self, job: str) -> None:
         if job in self._set_of:

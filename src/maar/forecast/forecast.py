@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -66,6 +66,8 @@ class Forecast(msgspec.Struct, frozen=True):
     wanted: int
     jobs: tuple[JobForecast, ...] = ()
     decisions: int = 0
+    arrivals: bool = False
+    """Whether jobs that are submitted later were played too."""
 
     def of(self, job: str) -> JobForecast | None:
         return next((found for found in self.jobs if found.job == job), None)
@@ -95,13 +97,13 @@ def forecast(
     options: Options = DEFAULT,
     may_go_on: MayGoOn = always,
     categories: Mapping[str, str] | None = None,
-    arrivals: Sequence[Sequence[Arrival]] = (),
+    arrivals: Callable[[int], Iterable[Arrival]] | None = None,
 ) -> Forecast:
     """Forecast all waiting and running jobs.
 
     `may_go_on` is asked before each step of a roll-out: when it says no, the finished roll-outs count, and their number
-    is stated. `categories` has what the history calls the category of each job. `arrivals` are future jobs, a list for
-    each roll-out in turn.
+    is stated. `categories` has what the history calls the category of each job. `arrivals` gives the future
+    jobs of each roll-out, in order of time.
     """
     never = _never(decide(Snapshot(cluster), config, now))
     cluster = settled(cluster, now)
@@ -113,7 +115,7 @@ def forecast(
             key: run_times.seconds(b.traits, uniforms(options.seed, key, options.rollouts)[number], b.elapsed)
             for key, b in begins.items()
         }
-        future = arrivals[number % len(arrivals)] if arrivals else ()
+        future = () if arrivals is None else arrivals(number)
         batch, horizon = options.batch, options.horizon
         rollout = Rollout(
             cluster, config, now, begins, seconds, arrivals=future, batch=batch, horizon=horizon, prelude=first
@@ -127,7 +129,8 @@ def forecast(
         for key in sorted(begins)
         if begins[key].state is not State.OVER
     )
-    return Forecast(now, len(outcomes), options.rollouts, jobs, sum(outcome.decisions for outcome in outcomes))
+    decisions = sum(outcome.decisions for outcome in outcomes)
+    return Forecast(now, len(outcomes), options.rollouts, jobs, decisions, arrivals is not None)
 
 
 def _never(plan: Plan) -> dict[str, str]:

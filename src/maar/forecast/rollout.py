@@ -8,7 +8,9 @@ that are close together are one moment.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
 
 import msgspec
 from msgspec.structs import replace
@@ -32,8 +34,6 @@ BATCH = 60.0
 """Events within this many seconds are one moment."""
 STUCK = 30
 """Moments without a start, after which a roll-out in which nothing ends any more is over. Tuned by hand."""
-NEXT = 100
-"""How many arrivals a moment can have. Tuned by hand."""
 HORIZON = 30 * 86400.0
 """A roll-out ends after this time."""
 MayGoOn = Callable[[], bool]
@@ -90,12 +90,15 @@ class Rollout:
         begins: Mapping[str, Begin],
         seconds: Mapping[str, float | None],
         *,
-        arrivals: Sequence[Arrival] = (),
+        arrivals: Iterable[Arrival] = (),
         batch: float = BATCH,
         horizon: float = HORIZON,
         prelude: Prelude | None = None,
     ) -> None:
-        """`seconds` has the drawn run time of each job at its requested size; `None` if nothing is known of it."""
+        """`seconds` has the drawn run time of each job at its requested size; `None` if nothing is known of it.
+
+        `arrivals` come in order of time.
+        """
         self._virtual = Virtual.of(cluster if prelude is None else prelude.cluster)
         self._config, self._now, self._batch, self._until = config, now, batch, now + horizon
         pools = [pool.restart for pool in config.pools]
@@ -107,7 +110,9 @@ class Rollout:
         self._awaited = {key for key, b in begins.items() if b.state is State.WAITING}
         there = self._virtual.jobs
         self._alike = Alike(there[key] for key in sorted(self._awaited & there.keys()))
-        self._arrivals = sorted(arrivals, key=lambda a: (a.at, a.job.key), reverse=True)
+        self._arrivals = iter(arrivals)
+        self._coming = deque(islice(self._arrivals, 1))
+        """The next arrivals: at least one, unless there are no more."""
         self._resting: frozenset[str] = frozenset()
         self._wake = math.inf
         self._decisions = 0
@@ -154,7 +159,7 @@ class Rollout:
 
     def _is_stuck(self) -> bool:
         """Whether no job will end or arrive any more, and some moments that only time caused brought no start."""
-        if self._arrivals or any(work.end < math.inf for work in self._works.values()):
+        if self._coming or any(work.end < math.inf for work in self._works.values()):
             self._idle = len(self.starts), 0
             return False
         starts, idle = self._idle
@@ -165,8 +170,11 @@ class Rollout:
         """The time of the next moment: that of the last event shortly after the first one."""
         events = [work.end for work in self._works.values()]
         events.append(self._wake)
-        events.extend(arrival.at for arrival in self._arrivals[-NEXT:])
+        events.extend(arrival.at for arrival in self._coming)
         latest = min(events) + self._batch
+        while self._coming and self._coming[-1].at <= latest and (more := next(self._arrivals, None)) is not None:
+            self._coming.append(more)
+            events.append(more.at)
         return max((at for at in events if at <= latest), default=math.inf)
 
     def _end(self, now: float) -> None:
@@ -176,9 +184,11 @@ class Rollout:
             self._resting = frozenset()
 
     def _arrive(self, now: float) -> None:
-        while self._arrivals and self._arrivals[-1].at <= now:
-            arrival = self._arrivals.pop()
+        while self._coming and self._coming[0].at <= now:
+            arrival = self._coming.popleft()
+            self._coming.extend(() if self._coming else islice(self._arrivals, 1))
             self._virtual.put(arrival.job, arrival.tasks)
+            self._alike.add(arrival.job, arrival.tasks)
             self._works[arrival.job.key] = _work(arrival.begin, arrival.seconds, now)
 
     def _decide(self, now: float) -> None:

@@ -19,7 +19,7 @@ from maar.elastic.speedup import Curve
 from maar.history.address import NONE, read_address
 from maar.history.category import category_of, scoped
 from maar.history.errors import HistoryError, Refused, Unreachable
-from maar.history.estimates import Estimates
+from maar.history.estimates import Estimates, Speeds
 from maar.history.model import JOBS, Key, Model
 from maar.history.news import News
 from maar.history.records import Event, EventKind, Measurement, Record, Run
@@ -79,6 +79,8 @@ class History:
         self.restarts = 0
         """How often the database became available again, or the task that writes to it was started again."""
         self._problem = "the database has not answered yet"
+        self.nodes_of: Callable[[str, int], int | None] | None = None
+        """On how many nodes a job (`namespace/name`) runs now, if it has this many workers; None if unknown."""
         self.on_news: list[Callable[[], None]] = []
         """Called when the model has new data."""
         self.on_ready: list[Callable[[], None]] = []
@@ -159,7 +161,7 @@ class History:
         if not problem and len(self._queue) + len(measurements) > self._size:
             problem = "queue of measurements is full"
         if not problem:
-            self._put([self._completed(m) for m in measurements])
+            self._put([self._placed(self._completed(m)) for m in measurements])
         return problem
 
     def _put(self, records: Iterable[Record | Run]) -> None:
@@ -177,6 +179,12 @@ class History:
             self._known[event.job] = event
         if len(self._known) > JOBS:
             del self._known[next(iter(self._known))]
+
+    def _placed(self, m: Measurement) -> Measurement:
+        """A measurement with the nodes of its job, if it does not say them itself."""
+        if m.nodes is not None or self.nodes_of is None or m.resized:
+            return m
+        return msgspec.structs.replace(m, nodes=self.nodes_of(m.job, m.workers))
 
     def _completed(self, record: R) -> R:
         known = self._known.get(record.job)
@@ -200,8 +208,12 @@ class History:
         """The best known points: its own, else those of its category on another accelerator. Empty is linear."""
         return self.model.points_for((category, accelerator))
 
+    def speeds(self, job: str, category: str, accelerator: str) -> Speeds:
+        """The best known speed-up of a job (`namespace/name`): its own, fitted, or measured points."""
+        return self._estimates.speeds((category, accelerator), job)
+
     def curve(self, category: str, accelerator: str) -> Curve:
-        """The curve through these points."""
+        """The curve of any job of a category."""
         return self._estimates.curve((category, accelerator))
 
     def remaining(

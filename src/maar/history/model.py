@@ -4,7 +4,9 @@ The store feeds it records roughly in order of time; the controller and `maar hi
 no clock. Rules:
 
 - Only measured sizes have a point: the median of the newest epochs on that many workers. Other sizes have no point
-  (Voda used a default, which one measurement then corrupted).
+  (Voda used a default, which one measurement then corrupted). One job has only a part of these epochs.
+- Step times (`maar.elastic.steps`) are fitted to the same epochs, by workers, nodes and batch size. If every epoch has
+  a step time and a batch size, these are used; else the time of the whole epoch.
 - S(k) = epoch time on 1 / epoch time on k. If 1 is not measured, its epoch time is computed from the smallest measured
   size, as if the speed-up were linear below it.
 - An epoch in which the size changed counts for no size. Either the measurement says so, or accounting has a start, a
@@ -18,10 +20,11 @@ from __future__ import annotations
 from collections import Counter, defaultdict, deque
 from collections.abc import Mapping
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
+from maar.elastic.steps import Seen, Steps, fit, settings_of
 from maar.history.category import namespace_of, scoped
 from maar.history.progress import Progress
 from maar.history.records import Event, EventKind, Measurement, Record
@@ -32,6 +35,8 @@ Key = tuple[str, str]
 
 RECENT = 101
 """Newest epochs per size that count, because trainings change. Tuned by hand."""
+OF_ONE = 16
+"""Newest epochs of one job per size that count, so that one wrong job cannot replace the others. Tuned by hand."""
 RESTARTS = 3
 """Minimum measured restarts for an estimate of their cost. Tuned by hand."""
 WITHIN = (1e-9, 1e9)
@@ -46,12 +51,22 @@ SIZES = 256
 fit. Tuned by hand."""
 
 
+class Epoch(NamedTuple):
+    """What is kept of a measured epoch."""
+
+    job: str
+    seconds: float
+    nodes: int
+    batch: float
+    step: float
+
+
 class Model:
     """The model of all jobs."""
 
     def __init__(self) -> None:
-        self._times: dict[Key, dict[int, dict[int, float]]] = defaultdict(dict)
-        """Seconds by key, workers and row of the measurement; oldest first."""
+        self._times: dict[Key, dict[int, dict[int, Epoch]]] = defaultdict(dict)
+        """Epochs by key, workers and row of the measurement; oldest first."""
         self._counts: dict[Key, int] = {}
         """Number of measurements by key; the most recently measured key is last."""
         self._sizes: Counter[str] = Counter()
@@ -59,11 +74,13 @@ class Model:
         self._kin: dict[str, set[Key]] = defaultdict(set)
         """The keys of each category."""
         self._totals: dict[str, deque[int]] = defaultdict(lambda: deque(maxlen=RECENT))
+        self._noises: dict[str, deque[float]] = defaultdict(lambda: deque(maxlen=RECENT))
         self._restarts: dict[Key, deque[float]] = defaultdict(lambda: deque(maxlen=RECENT))
         self._jobs: dict[str, Progress] = {}
         self._crowds: Counter[str] = Counter()
         """Number of jobs by namespace."""
         self._points: dict[Key, Mapping[int, float]] = {}
+        self._steps: dict[Key, Steps] = {}
         self._stale: set[Key] = set()
 
     # -- input
@@ -82,6 +99,8 @@ class Model:
         self._touch(key)
         if m.total_epochs is not None and m.total_epochs != job.total:
             self._totals[m.category].append(m.total_epochs)
+        if m.noise_scale is not None:
+            self._noises[m.category].append(m.noise_scale)
         job.measured(m)
         if job.resize is not None and took_effect(job.resize, m):
             cost = restart_seconds(job.resize, m, self.epoch_times(key))
@@ -92,7 +111,10 @@ class Model:
             job.remember(m)
             sizes = self._times[key]
             times = sizes[m.workers] = sizes.pop(m.workers, {})  # moved to the end
-            times[m.id] = m.seconds
+            times[m.id] = Epoch(m.job, m.seconds, m.nodes or 0, m.batch, m.step_seconds or 0.0)
+            own = [row for row, epoch in times.items() if epoch.job == m.job]
+            for row in own[:-OF_ONE]:
+                del times[row]
             _forget_first(times, RECENT)
             _forget_first(sizes, SIZES)
             self._stale.add(key)
@@ -116,6 +138,7 @@ class Model:
             if not self._kin[oldest[0]]:
                 del self._kin[oldest[0]]
                 self._totals.pop(oldest[0], None)
+                self._noises.pop(oldest[0], None)
 
     def _happened(self, e: Event) -> None:
         job = self._job(e)
@@ -153,14 +176,33 @@ class Model:
                 points[key] = speedups(self.epoch_times(key))
                 if not points[key]:
                     del points[key]
+                found = fit(self._seen(key))
+                if found is None:
+                    self._steps.pop(key, None)
+                else:
+                    self._steps[key] = found
             self._points = points
             self._stale.clear()
         return self._points
 
+    def steps(self, key: Key) -> Steps | None:
+        """The step times that were fitted to the epochs of a key; None without any."""
+        self.points()
+        return self._steps.get(key)
+
+    def _seen(self, key: Key) -> list[Seen]:
+        """What was measured, by workers, nodes and batch size."""
+        epochs = [(workers, epoch) for workers, rows in self._times.get(key, {}).items() for epoch in rows.values()]
+        if all(e.step and e.batch for _, e in epochs):
+            found = (Seen(n, e.step / (e.batch * n), e.nodes, e.batch) for n, e in epochs)
+        else:
+            found = (Seen(n, e.seconds, e.nodes, e.batch) for n, e in epochs)
+        return settings_of(list(found))
+
     def epoch_times(self, key: Key) -> dict[int, float]:
         """The median epoch time by measured number of workers."""
         sizes = self._times.get(key, {})
-        return {workers: median(sizes[workers].values()) for workers in sorted(sizes) if sizes[workers]}
+        return {n: median(epoch.seconds for epoch in sizes[n].values()) for n in sorted(sizes) if sizes[n]}
 
     def samples(self, key: Key) -> dict[int, int]:
         """The number of epochs behind each median."""
@@ -179,13 +221,19 @@ class Model:
 
     def points_for(self, key: Key) -> Mapping[int, float]:
         """The best known points: its own, or those of its category on another accelerator. Empty is linear."""
+        return self.points().get(self.source(key), {})
+
+    def source(self, key: Key) -> Key:
+        """The key whose measurements are used for a key: itself, or its category on another accelerator."""
         points = self.points()
-        own = points.get(key, {})
-        if len(own) > 1:
-            return own
-        elsewhere = (k for k in self.kin(key[0]) if k != key and len(points.get(k, ())) > 1)
-        other = next(elsewhere, None)
-        return own if other is None else points[other]
+        if len(points.get(key, ())) > 1:
+            return key
+        return next((k for k in self.kin(key[0]) if k != key and len(points.get(k, ())) > 1), key)
+
+    def noise(self, category: str) -> float | None:
+        """The median of the noise scales that jobs of a category reported last."""
+        noises = self._noises.get(category)
+        return median(noises) if noises else None
 
     def job(self, name: str) -> Progress | None:
         """The progress of a job (`namespace/name`)."""

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 
+import msgspec
+
 from maar.history.records import Event, Measurement, Record
+
+_goodput = msgspec.json.Decoder(dict[int, float])
 
 NEWEST = 32
 """Remembered epochs and changes per job: late records arrive within a few epochs. Tuned by hand."""
@@ -13,7 +18,10 @@ NEWEST = 32
 class Progress:
     """The progress of a job, and its newest epochs."""
 
-    __slots__ = ("_changes", "accelerator", "category", "epoch", "epochs", "resize", "total", "uid")
+    __slots__ = (
+        *("_changes", "accelerator", "category", "epoch", "epochs", "goodput", "largest", "noise"),
+        *("resize", "total", "uid"),
+    )
 
     def __init__(self) -> None:
         self.uid = ""
@@ -22,6 +30,12 @@ class Progress:
         self.epoch: int | None = None
         """The last reported epoch; it decreases when a training restarts from a checkpoint."""
         self.total: int | None = None
+        self.noise: float | None = None
+        """The last reported noise scale."""
+        self.goodput: tuple[tuple[int, float], ...] = ()
+        """The last reported goodput: workers, and progress per second."""
+        self.largest = 0
+        """The largest number of workers that it reported."""
         self.epochs: deque[Measurement] = deque(maxlen=NEWEST)
         """Epochs without a change of size."""
         self.resize: Event | None = None
@@ -42,9 +56,12 @@ class Progress:
         self.accelerator = record.accelerator or self.accelerator
 
     def measured(self, m: Measurement) -> None:
-        """Update the epoch and the total from a measurement."""
+        """Update the epoch, the total and the job's own knowledge from a measurement."""
         self.epoch = m.epoch
         self.total = m.total_epochs if m.total_epochs is not None else self.total
+        self.noise = m.noise_scale if m.noise_scale is not None else self.noise
+        self.goodput = _points(m.goodput) or self.goodput
+        self.largest = max(self.largest, m.workers)
 
     def remember(self, m: Measurement) -> None:
         """Keep an epoch without a known change of size."""
@@ -61,3 +78,12 @@ class Progress:
         for m in spoilt:
             self.epochs.remove(m)
         return spoilt
+
+
+def _points(goodput: str) -> tuple[tuple[int, float], ...]:
+    """A stored goodput; empty if there is none, or if another program wrote something else."""
+    try:
+        points = _goodput.decode(goodput) if goodput else {}
+    except msgspec.DecodeError:
+        return ()
+    return tuple(sorted((n, speed) for n, speed in points.items() if n >= 1 and 0.0 < speed < math.inf))

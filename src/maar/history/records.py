@@ -30,6 +30,12 @@ class Measurement(msgspec.Struct, frozen=True):
     global_batch_size: int | None = None
     total_epochs: int | None = None
     step_seconds: float | None = None
+    nodes: int | None = None
+    """Nodes on which the workers ran at its end."""
+    noise_scale: float | None = None
+    """The gradient noise scale, in samples."""
+    goodput: str = ""
+    """The job's own progress per second by number of workers, as a JSON object; empty if it knows none."""
     started: float = 0.0
     """Start of the epoch by the clock of the job's node; 0 if not reported."""
     id: int = 0
@@ -38,6 +44,13 @@ class Measurement(msgspec.Struct, frozen=True):
     @property
     def job(self) -> str:
         return f"{self.namespace}/{self.name}"
+
+    @property
+    def batch(self) -> float:
+        """Samples per worker and step; 0 if unknown. A worker may have several processes."""
+        if self.global_batch_size is not None:
+            return self.global_batch_size / self.workers
+        return float(self.local_batch_size or 0)
 
     @property
     def begin(self) -> float:
@@ -117,6 +130,8 @@ class Run(msgspec.Struct, frozen=True):
     accelerator: str = ""
     declared: float | None = None
     """The longest run time that its owner declared, in seconds."""
+    asked: str = ""
+    """What it asked for, as JSON that `maar.forecast.arrivals` reads; empty if an older Maar wrote the run."""
     id: int = 0
     """Its row, set by the store."""
 
@@ -148,6 +163,8 @@ class Prediction(msgspec.Struct, frozen=True):
     started: float | None = None
     gone: float | None = None
     """When the job was gone without a start."""
+    arrivals: bool = False
+    """Whether jobs that are submitted later were played too."""
     id: int = 0
 
     @property

@@ -7,6 +7,8 @@ that no other program changes the tables of a scheduler that does not know the n
 |---|---|
 | 1 | measurements and accounting |
 | 2 | runs of finished jobs, and forecasts with what became of the jobs |
+| 3 | what each finished job asked for, and which forecasts include later submissions |
+| 4 | nodes, noise scale and goodput of measured epochs |
 """
 
 from __future__ import annotations
@@ -25,18 +27,20 @@ from sqlalchemy import (
     MetaData,
     String,
     Table,
+    Text,
     UniqueConstraint,
+    false,
     inspect,
     select,
     text,
     update,
 )
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.schema import CreateIndex, CreateTable
+from sqlalchemy.schema import CreateColumn, CreateIndex, CreateTable
 
 from maar.history.errors import NewerSchema
 
-VERSION = 2
+VERSION = 4
 LOCK = 0x6D616172
 """Advisory lock of PostgreSQL while the tables are created, so that two replicas may start at once: `maar` in ASCII."""
 
@@ -67,6 +71,9 @@ measurements = Table(
     Column("global_batch_size", BigInteger),
     Column("total_epochs", BigInteger),
     Column("step_seconds", Double),
+    Column("nodes", Integer),
+    Column("noise_scale", Double),
+    Column("goodput", Text, nullable=False, server_default=""),
     Column("started", Double, nullable=False),
     Column("arrived", Double, nullable=False),
     # A job may send a measurement twice, if the first response was lost.
@@ -105,6 +112,7 @@ runs = Table(
     Column("ended", Double, nullable=False),
     Column("seconds", Double, nullable=False),
     Column("how", String(64), nullable=False),
+    Column("asked", Text, nullable=False, server_default=""),
     UniqueConstraint(*("namespace", "name", "uid", "started"), name="maar_runs_once"),
 )
 
@@ -128,9 +136,25 @@ forecasts = Table(
     Column("rollouts", Integer, nullable=False),
     Column("started", Double),
     Column("gone", Double),
+    Column("arrivals", Boolean, nullable=False, server_default=false()),
     UniqueConstraint(*("namespace", "name", "uid", "at"), name="maar_forecasts_once"),
     Index("maar_forecasts_at", "at"),
 )
+
+
+NEW = {
+    runs.c.asked: 3,
+    forecasts.c.arrivals: 3,
+    measurements.c.nodes: 4,
+    measurements.c.noise_scale: 4,
+    measurements.c.goodput: 4,
+}
+"""The versions that added columns to older tables."""
+
+
+def columns(table: Table, version: int) -> list[Column[Any]]:
+    """The columns that a table has in a version."""
+    return [column for column in table.columns if NEW.get(column, 0) <= version]
 
 
 def make(connection: Connection) -> None:
@@ -144,8 +168,18 @@ def make(connection: Connection) -> None:
         connection.execute(CreateTable(table, if_not_exists=True))
         for index in sorted(table.indexes, key=lambda index: str(index.name)):
             connection.execute(CreateIndex(index, if_not_exists=True))
+        _add_columns(connection, table)
     connection.execute(insert_once(connection, version), {"id": 1, "version": VERSION})
     connection.execute(update(version).values(version=VERSION))
+
+
+def _add_columns(connection: Connection, table: Table) -> None:
+    """Add the columns that a table of an older version lacks."""
+    there = {column["name"] for column in inspect(connection).get_columns(table.name)}
+    for column in table.columns:
+        if column.name not in there:
+            spelled = CreateColumn(column).compile(dialect=connection.dialect)
+            connection.execute(text(f"ALTER TABLE {table.name} ADD COLUMN {spelled}"))
 
 
 def exists(connection: Connection) -> bool:

@@ -133,7 +133,9 @@ class Store:
         table = schema.forecasts
         with self._transaction() as connection:
             if made:
-                connection.execute(schema.insert_once(connection, table), [_row(p) for p in made])
+                there = {column.name for column in schema.columns(table, self.version)}
+                rows = [{name: value for name, value in _row(p).items() if name in there} for p in made]
+                connection.execute(schema.insert_once(connection, table), rows)
                 newest = connection.execute(select(func.max(table.c.id))).scalar() or 0
                 connection.execute(delete(table).where(table.c.id <= newest - self._rows))
             for fate in fates:
@@ -171,7 +173,7 @@ class Store:
     def predictions(self, *, newest: int | None = None) -> list[Prediction]:
         """The forecasts that are judged, oldest first; at most the `newest` newest, if given."""
         table = schema.forecasts
-        wanted = select(table).where(table.c.first.is_(True)).order_by(table.c.id.desc()).limit(newest)
+        wanted = self._all_of(table).where(table.c.first.is_(True)).order_by(table.c.id.desc()).limit(newest)
         return [_struct(Prediction, row) for row in reversed(self._rows_of(wanted))] if self.version >= 2 else []
 
     def open_predictions(self) -> list[Prediction]:
@@ -181,7 +183,7 @@ class Store:
         table = schema.forecasts
         unknown = table.c.started.is_(None) & table.c.gone.is_(None)
         newest = select(func.max(table.c.id)).where(unknown).group_by(table.c.namespace, table.c.name, table.c.uid)
-        wanted = select(table).where(table.c.id.in_(newest)).order_by(table.c.id)
+        wanted = self._all_of(table).where(table.c.id.in_(newest)).order_by(table.c.id)
         return [_struct(Prediction, row) for row in self._rows_of(wanted)]
 
     def first_start(self, namespace: str, name: str, uid: str) -> float | None:
@@ -194,12 +196,16 @@ class Store:
 
     def _read_of(self, table: Table, kind: type[T], namespace: str, name: str, newest: int | None) -> list[T]:
         its = (table.c.namespace == namespace) & (table.c.name == name)
-        wanted = select(table).where(its).order_by(table.c.id.desc()).limit(newest)
+        wanted = self._all_of(table).where(its).order_by(table.c.id.desc()).limit(newest)
         return [_struct(kind, row) for row in reversed(self._rows_of(wanted))]
 
     def _read(self, table: Table, kind: type[T], after: int, newest: int | None) -> list[T]:
-        wanted = select(table).where(table.c.id > after).order_by(table.c.id.desc()).limit(newest)
+        wanted = self._all_of(table).where(table.c.id > after).order_by(table.c.id.desc()).limit(newest)
         return [_struct(kind, row) for row in reversed(self._rows_of(wanted))]
+
+    def _all_of(self, table: Table) -> Select[Any]:
+        """All columns that tables of this version have."""
+        return select(*schema.columns(table, self.version))
 
     def _rows_of(self, wanted: Select[Any]) -> Sequence[RowMapping]:
         with self._transaction() as connection:
@@ -286,7 +292,8 @@ def _row(record: Record | Run | Prediction) -> dict[str, Any]:
 
 
 def _struct(kind: type[T], row: RowMapping) -> T:
-    return msgspec.convert({name: row[name] for name in kind.__struct_fields__}, kind)
+    """A row as a record; what tables of an older version lack has its default."""
+    return msgspec.convert({name: row[name] for name in kind.__struct_fields__ if name in row}, kind)
 
 
 def _first_line(error: Exception) -> str:

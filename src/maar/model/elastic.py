@@ -28,6 +28,8 @@ class Past(msgspec.Struct, frozen=True, omit_defaults=True):
     counted: float | None = None
     forgiven: float = 0.0
     """GPU seconds attained before its last promotion; its queue level counts from there."""
+    idle: float = 0.0
+    """Seconds without workers before `since`."""
 
 
 class Elastic(msgspec.Struct, frozen=True):
@@ -58,7 +60,9 @@ class Elastic(msgspec.Struct, frozen=True):
     restart: float | None = None
     """Seconds that a resize costs the job; `None`: use the configured value."""
     speedup: tuple[tuple[int, float], ...] = ()
-    """Measured speed-up: number of workers, and speed relative to one worker. Empty: linear."""
+    """Learnt speed-up: number of workers, and speed relative to one worker. Empty: linear."""
+    measured: int = 0
+    """The largest size at which it was measured; 0 if that is its last point, or if nothing was measured."""
     remaining: float = math.inf
     """Seconds of work left on one worker."""
 

@@ -19,6 +19,7 @@ from maar.model.nodes import Image, Node, NodeTable
 from maar.model.plan import Elect, Expired, Lock
 from maar.model.queues import Queue, QueueTree
 from maar.model.resources import Axes, Ints, Mask
+from maar.model.scope import Scope
 from maar.model.shapes import Shape, ShapeTable
 from maar.model.splice import Splice
 from maar.model.tasks import Status, Task, TaskTable, placing_order
@@ -104,6 +105,8 @@ class Snapshot:
         self.images: tuple[Image, ...] = cluster.images
         self.resting: frozenset[int] = frozenset()
         """Waiting jobs that a cycle may skip: nothing that could help them has changed since the last look."""
+        self.scope: Scope | None = None
+        """What one of several shards decides on; `None`: everything."""
         self.is_read = True
         """Whether the reasons of waiting jobs are read. Making them is slow and does not affect decisions."""
 

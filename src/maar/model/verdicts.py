@@ -71,6 +71,7 @@ ROWS = (
     Row(("Held",), "Held", "the owner removes the annotation `maar.dev/hold` (`maar release`)"),
     Row(("Braked",), "Held", "the cluster's owner releases the brakes"),
     Row(("Nominated",), NOMINATED, "wait: victims are leaving"),
+    Row(("Borrowing",), "Borrowing", "wait: its shard gets nodes from other shards"),
     Row(("OverCapability", "NodeGroupLimit"), "QueueLimit", "wait for other jobs of the queue, or use another queue"),
     Row((LOCKED,), "Reserved", "wait, or state a `maar.dev/max-runtime`: nodes are kept for a job that waited longer"),
     Row(("NodeName",), "NodeNotFound", "the owner names nodes that exist"),

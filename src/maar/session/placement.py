@@ -115,9 +115,15 @@ def domains_of(session: Session, job: Job) -> Iterator[Mask | None]:
         tiers = entry.call(job)
         if tiers is not None:
             for tier in tiers:
-                yield from tier
+                yield from _own_first(session, tier)
             return
     yield None
+
+
+def _own_first(session: Session, domains: Sequence[Mask]) -> Sequence[Mask]:
+    """The same domains; for one of several shards, those without nodes of other shards first."""
+    scope = session.snapshot.scope
+    return domains if scope is None else sorted(domains, key=lambda domain: bool((domain & scope.foreign).any()))
 
 
 def domains_of_part(session: Session, job: Job, part: Part, within: Mask | None) -> Iterator[Mask | None]:

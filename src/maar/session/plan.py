@@ -26,7 +26,10 @@ UNREAD = Reason("maar", "Unread", "waits; reasons are not collected in this run"
 
 def plan_of(session: Session) -> Plan:
     sizes = SizeChanges(session)
-    looked_at = (session.job(i) for i in session.snapshot.jobs.active if i not in session.snapshot.resting)
+    rows, scope = session.snapshot.jobs.active, session.snapshot.scope
+    if scope is not None:
+        rows = [i for i in rows if scope.jobs[i]]
+    looked_at = (session.job(i) for i in rows if i not in session.snapshot.resting)
     waiting = [w for job in looked_at if (w := _wait(session, job)) is not None]
     return Plan(
         bind=_binds(session),
@@ -81,11 +84,14 @@ def _evictions(session: Session, sizes: SizeChanges) -> tuple[Evict, ...]:
     """Running tasks to evict. Tasks that only this cycle had bound stay pending instead (`_gave_way`).
 
     Workers of a job that shrinks or stops, now or by an earlier plan, are not evicted: their operator deletes them.
+    One of several shards is told about them too: it may have to ask another shard for them, or to wait.
     """
+    everything = session.snapshot.scope is not None
     now, before = session.state.status, session.snapshot.tasks.status
     evictions, beyond = [], beyond_share(session)
     for t in np.flatnonzero((now == Status.RELEASING) & (before == Status.BOUND)).tolist():
-        if int(session.snapshot.tasks.job[t]) in sizes.changed or t not in session.evictions:
+        job = int(session.snapshot.tasks.job[t])
+        if t not in session.evictions or (job in sizes.changed and not everything):
             continue
         why = session.evictions[t]
         task = session.snapshot.tasks.tasks[t]

@@ -141,10 +141,15 @@ class Session:
         return self.snapshot.queues.queues[int(self.snapshot.jobs.queue[job.index])]
 
     def active(self, resting: bool = False) -> Sequence[Job]:
-        """Jobs that wait for something and are valid, in a queue that exists and is valid; without resting jobs."""
+        """Jobs that wait for something and are valid, in a queue that exists and is valid; without resting jobs.
+
+        Of several shards, only the jobs of the one that decides.
+        """
 
         def find() -> list[Job]:
-            rows = self.snapshot.jobs.active
+            rows, scope = self.snapshot.jobs.active, self.snapshot.scope
+            if scope is not None:
+                rows = [i for i in rows if scope.jobs[i]]
             jobs = [self.job(i) for i in rows if resting or i not in self.snapshot.resting]
             return [job for job in jobs if self.trouble(job) is None]
 

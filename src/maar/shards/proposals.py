@@ -199,6 +199,12 @@ def kept_racks(racks: Mapping[str, str], shards: int) -> dict[str, int]:
     return kept
 
 
+def rack_homes(shard_map: ShardMap, racks: Mapping[str, str]) -> dict[str, int]:
+    """The shards of nodes that should be with their racks."""
+    wanted, kept = balanced(shard_map.slots, shard_map.shards), kept_racks(racks, shard_map.shards)
+    return {name: wanted[kept[rack]] for name, rack in racks.items() if rack in kept}
+
+
 def _slot_moves(shard_map: ShardMap, homes: _Homes, moving: Mapping[int, int], tree: QueueTree) -> tuple[SlotMove, ...]:
     if not moving:
         return ()

@@ -20,7 +20,7 @@ def slot_of(name: str) -> int:
 
 
 def even(shards: int) -> tuple[int, ...]:
-    """The shard of each slot on a new cluster with so many shards."""
+    """The shard of each slot on a new cluster. `shards`: how many there are."""
     return balanced((0,) * SLOTS, shards)
 
 

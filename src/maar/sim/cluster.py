@@ -64,7 +64,7 @@ class Play:
         self._nodes: list[Node] = make_nodes(setting.nodes, setting.gpus_per_node)
         self.virtual = Virtual(self._nodes, (job.queue for job in self._jobs))
         self.works: dict[str, Work] = {}
-        self._has_estimate = [managed or job.elastic for job in self._jobs]
+        self._has_estimate = [setting.lengths_known and (managed or job.elastic) for job in self._jobs]
         """By number: whether the size of the job is decided, so that it needs an estimate of its remaining work."""
         self._moving: dict[str, Work] = {}
         """Jobs whose estimate may change: running jobs and new jobs."""

@@ -6,6 +6,7 @@ of workers of each job, called and checked by `maar.elastic.allocate`. This dept
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -55,6 +56,8 @@ class Play:
         self._left = int(self._possible.sum())
         self._down: dict[int, What] = {}
         self._calendar = Calendar(self.model.together)
+        self._due = -math.inf
+        """With an interval: the time of the next decision."""
         self._start = jobs[0].submit if jobs else 0.0
         self._arrivals([job.submit for job in jobs])
         self._faults = [setting.faults.of(node) for node in range(setting.nodes)]
@@ -82,9 +85,10 @@ class Play:
         self.model.advance(now)
         for event in events:
             self._handle(now, event)
-        self._decide(now)
+        if self._is_time(now):
+            self._decide(now)
         self._calendar.add(self.model.next_end(), END)
-        self._calendar.add(self.model.next_change(now), WAKE)
+        self._calendar.add(self._next_wake(now), WAKE)
         self.ledger.moment(now, self.gpus)
         return True
 
@@ -115,6 +119,23 @@ class Play:
             self._down.pop(event.node, None)
         self.gpus = self._setting.gpus - len(self._down) * self._setting.gpus_per_node
         self._announce(self._faults[event.node])
+
+    def _is_time(self, now: float) -> bool:
+        """Whether to decide now: at every event, or only at multiples of the interval."""
+        interval = self._setting.interval
+        if not interval:
+            return True
+        if self._due < now:
+            self._due = math.ceil(now / interval) * interval
+        return now >= self._due
+
+    def _next_wake(self, now: float) -> float:
+        interval = self._setting.interval
+        if not interval:
+            return self.model.next_change(now)
+        if now >= self._due:
+            self._due = (math.floor(now / interval) + 1) * interval
+        return self._due if self.ledger.there else math.inf
 
     def _decide(self, now: float) -> None:
         workers = self._ask(now)

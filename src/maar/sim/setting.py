@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from maar.sim.faults import NO_FAULTS, Faults
+from maar.sim.rates import Rates
 
 
 class Setting(msgspec.Struct, frozen=True):
@@ -26,6 +27,14 @@ class Setting(msgspec.Struct, frozen=True):
     do not wait. It is the rate limit of live pools."""
     faults: Faults = NO_FAULTS
     model: str = "default"
+    interval: float = 0.0
+    """Seconds between decisions, at multiples of it; with 0, every event causes a decision."""
+    lengths_known: bool = True
+    """Whether policies know how long jobs take."""
+    rates: Rates | None = None
+    """The table of the model `rates`."""
+    speeds_known: bool = True
+    """Whether policies know these rates; otherwise they learn them from jobs that run."""
 
     @property
     def gpus(self) -> int:

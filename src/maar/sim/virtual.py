@@ -102,6 +102,7 @@ class Virtual:
         self.jobs: dict[str, tuple[Job, tuple[Task, ...]]] = {}
         self._job_of: dict[str, str] = {}
         self._changed: set[str] = set()
+        self._changes = 0
         self._touchy: set[str] = set()
         """Jobs with a nomination or a hold: each plan states these again."""
         self._snapshot: Snapshot | None = None
@@ -123,6 +124,11 @@ class Virtual:
         jobs = tuple(job for job, _ in self.jobs.values())
         return replace(self._rest, jobs=jobs, tasks=tuple(task for _, tasks in self.jobs.values() for task in tasks))
 
+    @property
+    def version(self) -> tuple[int, Cluster]:
+        """Differs whenever anything has changed: a count of changed jobs, and the rest of the cluster."""
+        return self._changes, self._rest
+
     def put(self, job: Job, tasks: tuple[Task, ...]) -> None:
         old = self.jobs.get(job.key)
         for task in old[1] if old else ():
@@ -130,6 +136,7 @@ class Virtual:
         self.jobs[job.key] = (job, tasks)
         self._job_of.update((task.key, job.key) for task in tasks)
         self._changed.add(job.key)
+        self._changes += 1
         kept = job.elastic is not None and bool(job.elastic.holds)
         if kept or any(task.status is Status.NOMINATED for task in tasks):
             self._touchy.add(job.key)
@@ -140,6 +147,7 @@ class Virtual:
         for task in self.jobs.pop(key)[1]:
             self._job_of.pop(task.key, None)
         self._changed.add(key)
+        self._changes += 1
         self._touchy.discard(key)
 
     def set_nodes(self, nodes: Iterable[Node]) -> None:

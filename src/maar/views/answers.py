@@ -37,6 +37,8 @@ class ShiftsView(View, frozen=True):
     """Why there are no forecasts; empty if there are."""
     others: int = 0
     """Waiting jobs that the viewer may not see."""
+    arrivals: bool = False
+    """Whether jobs that are submitted later, as in the past, were played too: the same ones for both."""
 
 
 class WhatIfView(View, frozen=True):

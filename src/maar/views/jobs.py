@@ -50,9 +50,8 @@ def job_view(tally: Tally, row: int, sight: Sight) -> JobView:
     first, last = snapshot.jobs.members.span(row)
     nodes = snapshot.tasks.node[first:last]
     namespace, _, name = job.key.partition("/")
-    wait = tally.waits.get(job.key)
     state = tally.state(row)
-    reasons = wait.reasons if wait is not None and (state in WAITS or snapshot.jobs.waits[row]) else ()
+    reasons = tally.reasons(row) if state in WAITS or snapshot.jobs.waits[row] else ()
     elastic = job.elastic
     return JobView(
         namespace=namespace,
@@ -72,6 +71,7 @@ def job_view(tally: Tally, row: int, sight: Sight) -> JobView:
         why=sight.said(in_one_line(reasons), tally.namespaces),
         held=job.on_hold is not OnHold.NO,
         nodes=tuple(snapshot.nodes.names[i] for i in np.unique(nodes[nodes >= 0]).tolist()),
+        shard=None if tally.sharing is None else tally.sharing.owners.shard_of(job.queue),
     )
 
 
@@ -97,7 +97,7 @@ def job_detail(
         declared=why.declared,
         start=why.start.value,
         place=None if why.place is None else place_view(why.place, sight),
-        reasons=reason_views(why.reasons, sight, tally.namespaces),
+        reasons=reason_views((*tally.borrowing(row), *why.reasons), sight, tally.namespaces),
         unblock=unblock_view(why.unblock, sight, tally.namespaces),
         pods=tuple(_pod(tally, t) for t in range(first, last)),
         story=tuple(story),

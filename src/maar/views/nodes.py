@@ -61,6 +61,7 @@ def node_views(tally: Tally, sight: Sight, rows: Iterable[int] | None = None) ->
                 jobs=jobs,
                 others=others,
                 system=system,
+                shard=None if tally.sharing is None else tally.sharing.owners.owner_of(node.name),
             )
         )
     return views

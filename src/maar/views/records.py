@@ -114,6 +114,8 @@ class JobView(View, frozen=True):
     """Its place in its queue at the last forecast, from 1."""
     forecast: StartView | None = None
     """Of a waiting job, from the last forecast."""
+    shard: int | None = None
+    """The shard that decides for it; `None`: the cluster has no shards."""
 
 
 class PodView(View, frozen=True):
@@ -226,6 +228,8 @@ class ForecastView(View, frozen=True):
     made_at: float | None = None
     age: float | None = None
     """Seconds since then."""
+    arrivals: bool = False
+    """Whether jobs that are submitted later, as in the past, were played too."""
     trust: QualityView | None = None
     """How good such forecasts were: of its queue, for jobs of its age."""
 
@@ -299,6 +303,8 @@ class NodeView(View, frozen=True):
     others: Others = Others()
     system: Others = Others()
     """Pods that belong to the node, and those of other schedulers."""
+    shard: int | None = None
+    """The shard that owns it; `None`: the cluster has no shards."""
 
 
 class ElectView(View, frozen=True):
@@ -307,6 +313,28 @@ class ElectView(View, frozen=True):
     job: str | None
     since: float
     nodes: int
+
+
+class ShardView(View, frozen=True):
+    """One of several schedulers that share the cluster, by the ShardMap."""
+
+    shard: int
+    wanted: bool
+    """False: it gives away what it has, and ends."""
+    holder: str | None
+    """The process that holds it; empty: it never had one. Only for viewers who may see everything."""
+    epoch: int
+    """How often it got a new holder."""
+    nodes: int
+    lent: int
+    """Nodes of its slots that other shards own now."""
+    borrowed: int
+    """Nodes that it owns now, and that belong to slots of other shards."""
+    queues: int
+    waiting: int
+    """Jobs that wait, also those that the viewer may not see."""
+    wants: int
+    """Jobs for which it asks other shards for nodes."""
 
 
 class ClusterView(View, frozen=True):
@@ -328,6 +356,8 @@ class ClusterView(View, frozen=True):
     queues: int
     accelerators: tuple[str, ...]
     reserved: ElectView | None = None
+    shards: tuple[ShardView, ...] = ()
+    """Empty: one Maar leads."""
 
 
 class UtilisationView(View, frozen=True):

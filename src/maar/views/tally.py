@@ -11,9 +11,12 @@ import numpy.typing as npt
 
 from maar.model.jobs import Phase
 from maar.model.plan import Plan, Wait
+from maar.model.reasons import Reason
 from maar.model.resources import Ints, Mask, total
 from maar.model.snapshot import Snapshot
 from maar.model.tasks import Status
+from maar.shards.sharing import Sharing
+from maar.shards.wants import Want
 from maar.views.records import Amounts, OwnerView, State
 from maar.views.sight import Sight
 
@@ -31,13 +34,37 @@ class Tally:
         now: float,
         waits: Mapping[str, Wait] | None = None,
         owners: Mapping[str, OwnerView] | None = None,
+        sharing: Sharing | None = None,
     ) -> None:
-        """`waits` has the reasons of all waiting jobs, if the plan has only those of some."""
+        """`waits` has the reasons of all waiting jobs, if the plan has only those of some.
+
+        `sharing`: several schedulers share the cluster. The plan is still that of one Maar.
+        """
         self.snapshot = snapshot
         self.plan = plan
         self.now = now
         self.waits: Mapping[str, Wait] = {wait.job: wait for wait in plan.waiting} if waits is None else waits
         self.owners: Mapping[str, OwnerView] = owners or {}
+        self.sharing = sharing
+
+    @cached_property
+    def wants(self) -> Mapping[str, Want]:
+        """The wants of shards that stand, by job."""
+        return {} if self.sharing is None else self.sharing.standing(self.now)
+
+    def reasons(self, row: int) -> tuple[Reason, ...]:
+        """Why a job waits; first that its shard borrows nodes for it, which one Maar would not have to."""
+        job = self.snapshot.jobs.jobs[row]
+        wait = self.waits.get(job.key)
+        return (*self.borrowing(row), *(() if wait is None else wait.reasons))
+
+    def borrowing(self, row: int) -> tuple[Reason, ...]:
+        """That a waiting job borrows nodes, if its shard says so."""
+        job = self.snapshot.jobs.jobs[row]
+        want = self.wants.get(job.key)
+        if self.sharing is None or want is None or want.uid != job.uid or not self.snapshot.jobs.waits[row]:
+            return ()
+        return (self.sharing.why(want, job.created if job.waiting_since is None else job.waiting_since),)
 
     def amounts(self, row: Ints) -> Amounts:
         return {name: int(x) for name, x in zip(self.snapshot.axes.names, row.tolist(), strict=True) if x}

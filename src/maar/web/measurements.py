@@ -35,5 +35,6 @@ def measurements_in(post: Post, now: float) -> list[Measurement]:
 def _measurement(post: Post, report: Report, now: float) -> Measurement:
     fields = msgspec.structs.asdict(report)
     at_start = fields.pop("workers_at_start")
+    fields["goodput"] = "" if report.goodput is None else msgspec.json.encode(report.goodput).decode()
     fields["resized"] = report.resized or at_start not in (None, report.workers)
     return Measurement(namespace=post.namespace, name=post.name, arrived=now, **fields)

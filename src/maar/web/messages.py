@@ -19,6 +19,8 @@ LONGEST = 256 * 1024 * 1024
 
 Whole = Annotated[int, Meta(ge=1, le=2**53)]
 Seconds = Annotated[float, Meta(gt=0, le=1e8)]
+Count = Annotated[int, Meta(ge=1, le=1_000_000)]
+Speeds = Annotated[dict[Count, Annotated[float, Meta(gt=0, le=1e15)]], Meta(min_length=1, max_length=64)]
 Word = Annotated[str, Meta(max_length=253, pattern=r"^[\w./:@+ -]*\Z")]
 
 
@@ -92,16 +94,24 @@ class Report(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     epoch: Annotated[int, Meta(ge=0, le=2**53)]
     seconds: Seconds
-    workers: Annotated[int, Meta(ge=1, le=1_000_000)]
+    workers: Count
     total_epochs: Whole | None = None
     local_batch_size: Whole | None = None
     global_batch_size: Whole | None = None
     step_seconds: Seconds | None = None
+    nodes: Count | None = None
+    noise_scale: Annotated[float, Meta(ge=0, le=1e15)] | None = None
+    goodput: Speeds | None = None
+    """Progress per second by number of workers, in any unit."""
     started: Annotated[float, Meta(ge=0, le=1e11)] = 0.0
-    workers_at_start: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
+    workers_at_start: Count | None = None
     resized: bool = False
     category: Word = ""
     accelerator: Word = ""
+
+    def __post_init__(self) -> None:
+        if self.nodes is not None and self.nodes > self.workers:
+            raise ValueError(f"Expected at most as many `nodes` as `workers` ({self.workers}), got {self.nodes}")
 
 
 class Post(msgspec.Struct, frozen=True):

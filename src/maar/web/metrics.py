@@ -1,4 +1,4 @@
-"""Metrics for Prometheus: durations of cycles, their decisions, waiting jobs by reason, the state of queues and pools.
+"""Metrics for Prometheus: cycles and their decisions, waiting jobs by reason, writes, the state of queues and pools.
 
 Updated after each cycle; the state of queues and pools is read at each scrape.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter as Tally
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -15,9 +15,12 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 
 from maar.controller.loop import Cycle
 from maar.controller.scheduler import Scheduler
+from maar.session.eviction.victims import work_lost
 from maar.web.messages import Alive
 from maar.web.pool_metrics import PoolMetrics
-from maar.web.queue_metrics import queue_text
+from maar.web.queue_metrics import queue_of, queue_text
+from maar.web.shard_metrics import ShardMetrics
+from maar.web.wait_metrics import WaitMetrics
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 
@@ -42,7 +45,13 @@ class Metrics:
         )
         self._action: Histogram = made(Histogram, "action_seconds", "Duration of an action", "action", buckets=SECONDS)
         self._binds: Counter = made(Counter, "binds", "Bound pods")
-        self._evictions: Counter = made(Counter, "evictions", "Evicted pods", "queue")
+        self._evictions: Counter = made(Counter, "evictions", "Evicted pods", "queue", "cause")
+        self._lost: Counter = made(
+            Counter, "lost_gpu_seconds", "Work of evicted pods since their last checkpoint or start", "queue", "cause"
+        )
+        self._writes: Counter = made(
+            Counter, "writes", "Requests that change something in the cluster", "resource", "verb", "result"
+        )
         self._waiting: Gauge = made(Gauge, "waiting_jobs", "Waiting jobs by their first reason", "reason")
         self._lag: Gauge = made(Gauge, "watch_lag_seconds", "Time since the last sign of a watch", "resource")
         self._refused: Counter = made(Counter, "config_refused", "Refused configurations")
@@ -62,7 +71,12 @@ class Metrics:
         self._foreign_before = 0
         self._codes: dict[str, str] = {}
         self._begun = False
+        self._waits = WaitMetrics(scheduler.cache)
+        self._deserved: Mapping[str, Mapping[str, int]] = {}
+        """Of the last decision that looked at queues."""
         self._of_pools = PoolMetrics(scheduler, made)
+        self._of_shards: ShardMetrics | None = None
+        self._made = made
         scheduler.loop.on_cycle.append(self.on_cycle)
         scheduler.loop.on_action.append(lambda name, seconds: self._action.labels(name).observe(seconds))
         scheduler.config.on_refused.append(lambda _: self._refused.inc())
@@ -74,16 +88,27 @@ class Metrics:
             self._begun = True
         self._cycle.observe(cycle.seconds)
         self._binds.inc(len(cycle.plan.bind))
-        snapshot = self._cache.latest
-        for evict in cycle.plan.evict:
-            job = self._cache.task(evict.task).job
-            self._evictions.labels(snapshot.jobs.jobs[snapshot.jobs.number[job]].queue).inc()
+        self._count_evictions(cycle)
+        self._waits.on_cycle(cycle)
+        if cycle.plan.deserved:
+            self._deserved = {share.queue: share.amounts for share in cycle.plan.deserved}
         resting = self._cache.resting
-        self._codes = {job: code for job, code in self._codes.items() if job in resting}
+        # Another shard may have got the queue of a job that was skipped.
+        self._codes = {job: code for job, code in self._codes.items() if job in resting and self._cache.is_own(job)}
         self._codes.update({w.job: w.reasons[0].code for w in cycle.plan.waiting})
         self._waiting.clear()
         for code, count in Tally(self._codes.values()).items():
             self._waiting.labels(code).set(count)
+
+    def _count_evictions(self, cycle: Cycle) -> None:
+        snapshot = self._cache.latest
+        for evict in cycle.plan.evict:
+            job = self._cache.task(evict.task).job
+            labels = queue_of(snapshot, job), evict.cause.value
+            self._evictions.labels(*labels).inc()
+            members = snapshot.jobs.members[snapshot.jobs.number[job]]
+            lost = work_lost(snapshot, [t for t in members if snapshot.tasks.tasks[t].key == evict.task], cycle.now)
+            self._lost.labels(*labels).inc(sum(work.gpu_seconds for work in lost))
 
     def on_alive(self, alive: Alive) -> None:
         """The HTTP process has sent its counts."""
@@ -97,7 +122,12 @@ class Metrics:
 
     def text(self) -> bytes:
         self._update_problems()
+        self._update_writes()
         self._of_pools.update()
+        if self._of_shards is None and self._scheduler.shards is not None:  # it is known only after the start
+            self._of_shards = ShardMetrics(self._scheduler, self._scheduler.shards, self._made)
+        if self._of_shards is not None:
+            self._of_shards.update(self._codes)
         self._lag.clear()
         for resource, seconds in self._scheduler.lags().items():
             self._lag.labels(resource).set(seconds)
@@ -106,7 +136,13 @@ class Metrics:
         self._tasks.set(len(asyncio.all_tasks(self._event_loop)))
         self._foreign.inc(self._scheduler.foreign.count - self._foreign_before)
         self._foreign_before = self._scheduler.foreign.count
-        return generate_latest(self.registry) + queue_text(self._cache.latest if self._cache.started else None)
+        snapshot = self._cache.latest if self._cache.started else None
+        queues = queue_text(snapshot, self._cache.owns_queue, self._deserved, self._codes)
+        return generate_latest(self.registry) + queues + self._waits.text()
+
+    def _update_writes(self) -> None:
+        for write, count in self._scheduler.api.writes.items():
+            self._writes.labels(*write).inc(self._more(f"write {write}", count))
 
     def _update_problems(self) -> None:
         problems = self._scheduler.picture.problems

@@ -17,6 +17,7 @@ from maar.controller.loop import Cycle
 from maar.controller.scheduler import Scheduler
 from maar.model.outcome_elastic import sizes_of
 from maar.model.plan import Cause, Plan, Target
+from maar.model.resources import Mask
 from maar.model.snapshot import Snapshot
 from maar.model.tasks import Status
 from maar.session.resizing.pools import nodes_of_pools
@@ -31,6 +32,7 @@ class PoolMetrics:
     def __init__(self, scheduler: Scheduler, made: Made) -> None:
         self._cache = scheduler.cache
         self._config = scheduler.config
+        self._scheduler = scheduler
         self._targets: dict[str, Target] = {}
         """Targets of the last cycle, by job."""
         self._sizes: dict[str, int] = {}
@@ -67,7 +69,9 @@ class PoolMetrics:
         gpus = list(snapshot.axes.accelerators)
         for gauge in (self._workers, self._planned, self._jobs, self._across, self._gpus, self._used):
             gauge.clear()
-        for option, mask in nodes_of_pools(snapshot.nodes, self._config.config.pools):
+        own = self._own_nodes(snapshot)
+        for option, nodes in nodes_of_pools(snapshot.nodes, self._config.config.pools):
+            mask = nodes & own
             self._gpus.labels(option.name).set(int(snapshot.nodes.allocatable[mask][:, gpus].sum()))
             self._used.labels(option.name).set(int(snapshot.used[mask][:, gpus].sum()))
             for gauge in (self._workers, self._planned, self._across):
@@ -87,6 +91,14 @@ class PoolMetrics:
             across[target.pool] += nodes_under(snapshot, row) > 1
         for pool, count in across.items():
             self._across.labels(pool).set(count)
+
+    def _own_nodes(self, snapshot: Snapshot) -> Mask:
+        """The nodes that this process uses, so that every node is reported once."""
+        names = snapshot.nodes.names
+        if self._scheduler.shards is None or not self._cache.shares:
+            return np.ones(len(names), dtype=np.bool_)
+        used = self._scheduler.shards.holding.uses(names)
+        return np.fromiter((name in used for name in names), dtype=np.bool_, count=len(names))
 
 
 def kinds_of_changes(plan: Plan) -> Iterable[tuple[str, str]]:

@@ -8,10 +8,10 @@ from typing import NamedTuple
 import msgspec
 
 from maar.config.config import Config
-from maar.decide import decide
 from maar.model.plan import Plan
 from maar.model.reasons import Reason
 from maar.model.snapshot import Cluster, Snapshot
+from maar.shards.shard import Standing, decide_as
 from maar.whatif.edit import Edit, Scene
 from maar.whatif.edits import applied, in_words
 from maar.whatif.started import Outcome
@@ -75,9 +75,11 @@ class Answer(msgspec.Struct, frozen=True):
         return bool(self.starts or self.stays or self.evicted or self.spared or self.resized or self.reasons)
 
 
-def what_if(cluster: Cluster, config: Config, now: float, edits: Sequence[Edit]) -> Answer:
+def what_if(
+    cluster: Cluster, config: Config, now: float, edits: Sequence[Edit], standing: Standing | None = None
+) -> Answer:
     """What edits would change in the plan of this moment. An edit that cannot be made is an `EditError`."""
-    scene = Scene(cluster, config)
+    scene = Scene(cluster, config, standing)
     after = applied(scene, edits)
     return difference(decided(scene, now), decided(after, now), in_words(scene, edits))
 
@@ -86,7 +88,7 @@ def decided(scene: Scene, now: float, reasons: bool = True) -> Decided:
     """The plan for a scene; without `reasons` of waiting jobs it is made faster."""
     snapshot = Snapshot(scene.cluster)
     snapshot.is_read = reasons
-    plan = decide(snapshot, scene.config, now)
+    plan = decide_as(scene.standing, snapshot, scene.config, now).plan
     return Decided(snapshot, plan, Outcome(snapshot, scene.config, plan))
 
 

@@ -18,6 +18,7 @@ from maar.config.problems import closest, unknown
 from maar.model.jobs import Job
 from maar.model.resources import LARGEST, quantity
 from maar.model.snapshot import Cluster
+from maar.shards.shard import Standing
 
 T = TypeVar("T")
 LISTED = 20
@@ -42,6 +43,8 @@ class Scene(msgspec.Struct, frozen=True):
 
     cluster: Cluster
     config: Config
+    standing: Standing | None = None
+    """Of a recorded cycle of one of several shards: it is decided as this shard; `None`: as one Maar."""
 
 
 def _kebab(name: str) -> str:

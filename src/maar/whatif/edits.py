@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from msgspec.structs import replace
+
+from maar.shards.outside import grown
 from maar.whatif.config_edits import SetAlgorithm, UseConfig
 from maar.whatif.edit import Edit, EditError, Scene
 from maar.whatif.job_edits import AddJobs, EndJobs, Release, SetMinimum, SetPriority, SetQueue, SetRequest
@@ -37,12 +40,17 @@ AnyEdit = (
 
 def applied(scene: Scene, edits: Iterable[Edit]) -> Scene:
     """The scene after all edits in turn; the error of a bad one names it: `edits[2].queue: ...`."""
+    before = scene.cluster
     for i, edit in enumerate(edits):
         try:
             scene = edit.applied(scene)
         except EditError as error:
             raise error.inside(f"edits[{i}]") from None
-    return scene
+    if scene.standing is None:
+        return scene
+    nodes = {node.name for node in scene.cluster.nodes}.difference(node.name for node in before.nodes)
+    queues = {queue.name for queue in scene.cluster.queues}.difference(queue.name for queue in before.queues)
+    return replace(scene, standing=grown(scene.standing, frozenset(nodes), frozenset(queues)))
 
 
 def in_words(scene: Scene, edits: Sequence[Edit]) -> list[str]:

@@ -34,7 +34,7 @@ from maar.history.history import History
 from maar.history.records import Event
 from maar.history.store import Store
 from maar.kube.client.errors import Conflict
-from maar.kube.kinds import pytorchjob
+from maar.kube.kinds.kubeflow import pytorchjob
 from maar.model.elastic import Elastic
 from maar.model.snapshot import Snapshot
 from maar.registry import catalog
@@ -126,7 +126,12 @@ class Stage:
     async def report(self, job: str, workers: int, *, first: int = 0, seconds: float = EPOCH) -> None:
         """Report three epochs, as the script in worker 0 does."""
         reporter = Reporter(
-            self._url, f"{NAMESPACE}/{job}", total_epochs=100, workers=workers, rank=0, token=self._token
+            *(self._url, f"{NAMESPACE}/{job}"),
+            total_epochs=100,
+            workers=workers,
+            rank=0,
+            token=self._token,
+            timeout=30.0,  # a busy machine is not what is tested
         )
         for epoch in range(first, first + 3):
             reporter.report(epoch, seconds)
@@ -237,6 +242,32 @@ def test_what_trainings_report_is_what_the_next_decision_knows(kubeconfig: Path,
         snapshot = Snapshot(cycle.cluster)
         snapshot.resting = frozenset(snapshot.jobs.number[key] for key in cycle.resting)
         assert cycle.plan == decide(snapshot, config, cycle.now)
+
+
+def test_maar_knows_on_how_many_nodes_a_job_runs(kubeconfig: Path, tmp_path: Path) -> None:
+    async def story(stage: Stage) -> None:
+        async with stage.maar():
+            await stage.live.nodes(1, gpu=8, first=1)
+            await stage.submit("wide-1", high=16)
+            await stage.until({"wide-1": 16})
+            places = stage.history.nodes_of
+            assert places is not None
+            await stage.live.eventually(lambda: places(f"{NAMESPACE}/wide-1", 16) == 2, "the nodes are known")
+            assert (None, None) == (places(f"{NAMESPACE}/wide-1", 5), places(f"{NAMESPACE}/other", 16))
+            await stage.report("wide-1", 16)
+            await stage.report("wide-1", 5, first=3)
+            seen: list[int | None] = []
+
+            async def are_stored() -> bool:
+                seen[:] = [m.nodes for m in await stage.history.measurements_of(NAMESPACE, "wide-1")]
+                return len(seen) == 6
+
+            await stage.live.eventually(are_stored, "all reports are stored")
+            assert [2, 2, 2, None, None, None] == seen, "five workers is not what it has"
+            await stage.delete("wide-1")
+            await stage.live.eventually(lambda: places(f"{NAMESPACE}/wide-1", 16) is None, "it is gone")
+
+    tell(kubeconfig, tmp_path, story)
 
 
 def test_a_jobs_own_epochs_count_before_those_of_its_category(kubeconfig: Path, tmp_path: Path) -> None:

@@ -56,8 +56,8 @@ def test_a_history_answers_for_the_category_of_a_job() -> None:
     for record in records:
         history.model.feed(record)
     knows = FromHistory(history)
-    assert Learnt(((1, 1.0), (2, 2.0)), 5 * 12.0, 3.0) == knows.of(Who("ns", "t-1", "", "a100", 10))
-    assert Learnt(((1, 1.0), (2, 2.0)), 10 * 12.0, 3.0) == knows.of(Who("ns", "t-2", "", "h100", 10)), (
+    assert Learnt(((1, 1.0), (2, 2.0)), 5 * 12.0, 3.0, 2) == knows.of(Who("ns", "t-1", "", "a100", 10))
+    assert Learnt(((1, 1.0), (2, 2.0)), 10 * 12.0, 3.0, 2) == knows.of(Who("ns", "t-2", "", "h100", 10)), (
         "from the category"
     )
     assert Learnt() == knows.of(Who("ns", "t-1", "other", "a100"))

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from tests.support.live import GPU, NAMESPACE, OUR_CRDS, Live, connected, scheduling
 
@@ -14,6 +15,7 @@ from maar.controller.scheduler import Scheduler
 from maar.embedded.parts.jobs import Jobs
 from maar.embedded.parts.kubelets import RUNTIME, Kubelets
 from maar.embedded.server import EmbeddedServer
+from maar.forecast.arrivals import Asked
 from maar.history.address import read_address
 from maar.history.history import History
 from maar.history.records import Run
@@ -84,6 +86,10 @@ def test_a_finished_gang_and_a_finished_pod_have_a_row_each(kubeconfig: Path, tm
         assert gang.submitted <= gang.started <= gang.ended
         assert gang.ended - gang.started == pytest.approx(gang.seconds, abs=1.5)
         assert (1, "", None) == (pod.gpus, pod.category, pod.declared)
+        gang_asked, pod_asked = (msgspec.json.decode(run.asked, type=Asked) for run in (gang, pod))
+        (part,) = gang_asked.pods
+        assert (2, 2, 2, 0) == (part.count, dict(part.requests)[GPU], gang_asked.least, gang_asked.most)
+        assert [1] == [dict(part.requests)[GPU] for part in pod_asked.pods]
 
     async def main() -> None:
         async with connected(kubeconfig) as live:

@@ -18,8 +18,16 @@ from maar.controller.reporting.removals import AFTER
 from maar.controller.settings.settings import Settings
 from maar.embedded.parts.kubelets import Kubelets
 from maar.embedded.server import EmbeddedServer
-from maar.kube.kinds import JOB_KINDS, SOURCES, AnyJobKind, PodGroupKind, kind_named, mpijob, upstream_podgroup
+from maar.kube.kinds import (
+    JOB_KINDS,
+    SOURCES,
+    AnyJobKind,
+    PodGroupKind,
+    kind_named,
+    upstream_podgroup,
+)
 from maar.kube.kinds.kind import Inner
+from maar.kube.kinds.kubeflow import mpijob
 from maar.kube.wire.annotations import WHY
 from maar.kube.wire.api_resources import PODS, Resource
 from maar.kube.wire.base import Metadata

@@ -16,8 +16,9 @@ from maar.controller.reporting.telling import A_MOMENT, A_WHILE, STANDS, Record,
 from maar.controller.settings.brakes import Brakes, BrakeSettings
 from maar.controller.snapshots.cache import Cache
 from maar.kube.kinds import cluster as kinds
-from maar.kube.kinds import leaderworkerset, plugins_podgroup, pytorchjob, upstream_podgroup, volcano_podgroup
+from maar.kube.kinds import leaderworkerset, plugins_podgroup, upstream_podgroup, volcano_podgroup
 from maar.kube.kinds.kind import PodGroupKind
+from maar.kube.kinds.kubeflow import pytorchjob
 from maar.kube.kinds.status import Tally
 from maar.kube.picture.picture import Picture, PodGroup
 from maar.kube.wire import cluster as wire

@@ -5,16 +5,17 @@ from __future__ import annotations
 import pytest
 
 from maar.config.file import default_config
-from maar.controller.settings.brakes import Brakes, BrakeSettings
+from maar.controller.settings.brakes import Brakes, BrakeSettings, share_of
 from maar.decide import decide
 from maar.model.elastic import Elastic
 from maar.model.jobs import Job
-from maar.model.plan import Hold, Plan, Resize, Resume, Suspend, Target
+from maar.model.plan import Bind, Evict, Hold, Plan, Resize, Resume, Suspend, Target
+from maar.model.queues import Queue
 from maar.model.reasons import in_one_line
 from maar.model.shapes import Shape
 from maar.model.snapshot import Cluster, Snapshot
 from maar.registry import catalog
-from maar.testing.builders import cluster, gang, node
+from maar.testing.builders import GPU, cluster, gang, node
 
 CONFIG = default_config(catalog())
 
@@ -148,3 +149,52 @@ def test_sizes_are_capped_by_rate() -> None:
     assert brakes.apply(plan, snapshot, 160.0) is plan
     assert set() == changed(Brakes(BrakeSettings(resizes_per_minute=0)).apply(plan, snapshot, 100.0))
     assert Brakes(BrakeSettings(resizes_per_minute=1)).apply(plan, snapshot, 100.0) is plan, "a single change passes"
+
+
+@pytest.mark.parametrize("limit", [0, 1, 2, 3, 5, 10])
+@pytest.mark.parametrize("shards", [2, 3, 4])
+def test_shards_keep_a_limit_together_in_any_minute_and_none_is_left_out(limit: int, shards: int) -> None:
+    """Each shard does at once whatever it may; no minute has more than the limit."""
+    done: list[float] = []
+    counts = [0] * shards
+    recent: list[list[float]] = [[] for _ in range(shards)]
+    for now in range(0, 120 * shards * 2, 5):
+        for shard in range(shards):
+            recent[shard] = [at for at in recent[shard] if at > now - 60.0]
+            most, _ = share_of(limit, frozenset({shard}), shards, float(now))
+            new = max(most - len(recent[shard]), 0)
+            recent[shard] += [float(now)] * new
+            done += [float(now)] * new
+            counts[shard] += new
+        assert sum(at > now - 60.0 for at in done) <= limit
+    assert (min(counts) > 0) == (limit > 0)
+
+
+def test_the_process_with_all_shards_has_the_whole_limit() -> None:
+    assert (5, True) == share_of(5, frozenset({0, 1, 2}), 3, 0.0)
+
+
+def test_binds_into_room_of_blocked_evictions_are_blocked_too() -> None:
+    low = gang("low", 2, gpu=4, on=["n0", "n0"], queue="mine", priority=1)
+    waits = gang("high", 1, gpu=4, queue="mine", priority=9), gang("other", 1, gpu=4, queue="free")
+    queues = Queue("mine", capability={GPU: 8}), Queue("free")
+    snapshot = Snapshot(cluster(node("n0", gpu=8), node("n1", gpu=8), *queues, low, *waits))
+    evict = tuple(Evict(f"ns/low-{i}", "ns/other", "asked for by another shard") for i in range(2))
+    plan = Plan(bind=(Bind("ns/high-0", "n1"), Bind("ns/other-0", "n1")), evict=evict)
+    assert plan is Brakes().apply(plan, snapshot, 100.0)
+    held = Brakes(BrakeSettings(paused=True)).apply(plan, snapshot, 100.0)
+    assert ((), (Bind("ns/other-0", "n1"),)) == (held.evict, held.bind)
+    messages = {w.job: in_one_line(w.reasons) for w in held.waiting}
+    assert "queue `mine` has no room before evictions or resizes that the brakes block" == messages["ns/high"]
+
+
+def test_a_gang_that_leaves_for_two_jobs_stays_whole_or_leaves_whole() -> None:
+    low = gang("low", 4, minimum=2, gpu=2, on=["n0"] * 4, priority=1)
+    waits = gang("one", 1, gpu=4, priority=9), gang("two", 1, gpu=4, priority=8), gang("third", 1, gpu=4, priority=7)
+    other = gang("other", 1, gpu=4, on=["n1"], priority=1)
+    snapshot = Snapshot(cluster(node("n0", gpu=8), node("n1", gpu=8), low, other, *waits))
+    evict = [Evict(f"ns/low-{i}", f"ns/{'one' if i < 2 else 'two'}", "because") for i in range(4)]
+    plan = Plan(evict=(Evict("ns/other-0", "ns/third", "because"), *evict))
+    for limit, passes in ((3, ["ns/third"]), (5, ["ns/third", "ns/one", "ns/one", "ns/two", "ns/two"])):
+        found = Brakes(BrakeSettings(per_minute=limit)).apply(plan, snapshot, 100.0)
+        assert passes == [e.beneficiary for e in found.evict]

@@ -19,7 +19,8 @@ from maar.controller.scheduler import Scheduler
 from maar.controller.settings.config_file import ConfigFile
 from maar.controller.settings.settings import Settings
 from maar.embedded.server import EmbeddedServer
-from maar.kube.kinds import batchjob, mpijob, pytorchjob, rayjob, volcanojob
+from maar.kube.kinds import batchjob, rayjob, volcanojob
+from maar.kube.kinds.kubeflow import mpijob, pytorchjob
 from maar.kube.wire.api_resources import Resource
 from maar.model.elastic import Elastic, Past
 from maar.model.plan import Hold, Plan, Resize, Resume, Suspend, Target

@@ -10,7 +10,7 @@ from typing import Any
 from tests.support.live import EVENTS_PATH, NAMESPACE, Live, Seen, bound, connected, scheduling
 from tests.support.provisioner import ZONE, Provisioner, claim, csi_node, storage_class, using, volume
 
-from maar.kube.read.claims import SELECTED_NODE
+from maar.kube.read.storage.claims import SELECTED_NODE
 from maar.kube.wire.api_resources import CLAIMS, CSI_NODES, PRIORITY_CLASSES, STORAGE_CLASSES, VOLUMES
 
 CRDS = Path(__file__).parents[3] / "deploy" / "crds"

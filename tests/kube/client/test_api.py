@@ -14,7 +14,7 @@ from tests.support.sockets import Handler, answer, cut, refusal, serving, stream
 
 from maar.kube.client import errors
 from maar.kube.client.access import Access
-from maar.kube.client.api import Api
+from maar.kube.client.api import Api, resource_in
 from maar.kube.client.credentials import Credentials
 from maar.kube.client.streams import Broken, WatchEvent
 from maar.kube.kinds import KINDS
@@ -415,3 +415,17 @@ def test_paths() -> None:
         PODS.path(None, "a")
     resources = [r for kind in KINDS for r in (kind.resource, *kind.older)]
     assert len(resources) == len({(r.root, r.plural) for r in resources})
+
+
+@pytest.mark.parametrize(
+    ("path", "resource"),
+    [
+        ("/api/v1/nodes/n0", "nodes"),
+        ("/api/v1/namespaces/a/pods/p/binding", "pods/binding"),
+        ("/apis/events.k8s.io/v1/namespaces/a/events", "events"),
+        ("/apis/scheduling.volcano.sh/v1beta1/queues/q/status", "queues/status"),
+        ("/api/v1/namespaces/a", "namespaces"),
+    ],
+)
+def test_writes_are_counted_by_resource_and_never_by_name(path: str, resource: str) -> None:
+    assert resource == resource_in(path)

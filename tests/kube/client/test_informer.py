@@ -436,3 +436,67 @@ def test_a_list_that_is_asked_for_begins_after_the_call() -> None:
 
     names = [[item.name for item in delta.objects] for delta in asyncio.run(scene()) if isinstance(delta, Replaced)]
     assert [["p1"], ["p2"], ["p3"]] == names
+
+
+def test_a_list_that_is_on_its_way_is_too_old_for_those_who_ask_now() -> None:
+    async def scene() -> int:
+        lists, begun, go_on = 0, asyncio.Event(), asyncio.Event()
+
+        async def handle(request: web.Request) -> web.StreamResponse:
+            nonlocal lists
+            if "watch" in request.query:
+                return await forever(request)
+            lists += 1
+            if lists == 2:
+                begun.set()
+                await go_on.wait()
+            return answer(listing(lists))
+
+        async with serving(handle) as address:
+            api = await Api.open(Access(address))
+            informer = Informer(api, PODS, lambda delta: None, pace=PACE)
+            task = asyncio.create_task(informer.run())
+            await informer.synced.wait()
+            early = asyncio.create_task(informer.list_again())
+            await begun.wait()
+            late = asyncio.create_task(informer.list_again())
+            await asyncio.sleep(0)
+            go_on.set()
+            await asyncio.wait_for(early, 20)
+            assert not late.done()
+            await asyncio.wait_for(late, 20)
+            task.cancel()
+            await asyncio.wait([task])
+            await api.close()
+            return lists
+
+    assert 3 == asyncio.run(scene())
+
+
+def test_a_list_that_is_asked_for_does_not_wait_because_earlier_requests_have_failed() -> None:
+    async def scene() -> int:
+        lists, failed = 0, asyncio.Event()
+
+        async def handle(request: web.Request) -> web.StreamResponse:
+            nonlocal lists
+            if "watch" in request.query:
+                return await forever(request)
+            lists += 1
+            if lists == 1:
+                failed.set()
+                return refusal(503, "", "restarting")
+            return answer(listing(lists))
+
+        async with serving(handle) as address:
+            api = await Api.open(Access(address))
+            informer = Informer(api, PODS, lambda delta: None, pace=Pace(first=3600.0, most=3600.0))
+            task = asyncio.create_task(informer.run())
+            await failed.wait()
+            await until(lambda: informer.counts.errors == 1)
+            await asyncio.wait_for(informer.list_again(), 20)
+            task.cancel()
+            await asyncio.wait([task])
+            await api.close()
+            return lists
+
+    assert 2 == asyncio.run(scene())

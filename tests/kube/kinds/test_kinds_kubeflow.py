@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from tests.support.objects import decoded
 
-from maar.kube.kinds import mpijob
 from maar.kube.kinds.elastic import ElasticSpec, Kept
 from maar.kube.kinds.kind import JobKind, Request, Wanted
+from maar.kube.kinds.kubeflow import mpijob
 from maar.kube.picture.owners import Owner
 
 MAAR = frozenset({"maar"})

@@ -9,8 +9,9 @@ import msgspec
 import pytest
 from tests.support.objects import decoded, from_scratch
 
-from maar.kube.kinds import AnyKind, Identity, pytorchjob
+from maar.kube.kinds import AnyKind, Identity
 from maar.kube.kinds.elastic import Kept
+from maar.kube.kinds.kubeflow import pytorchjob
 from maar.kube.picture.picture import Picture
 from maar.kube.read.elastic import AssumedJob
 from maar.model.jobs import Job

@@ -163,6 +163,14 @@ VERSIONS: list[list[Json]] = [
         for value, match in ((1, {}), ("50%", {"app": "x"}), ("many", {}))
     ],
     [
+        thing("maar.dev/v1alpha1", "ShardMap", "maar", spec={"shards": shards, "slots": [0] * 256, "nodes": {"n1": 0}})
+        for shards in (1, 2)
+    ],
+    [
+        thing("maar.dev/v1alpha1", "Shard", "shard-0", spec={"wants": wants}, status={"holder": "a", "epoch": 1})
+        for wants in ([], [{"job": "default/g", "uid": "u", "nodes": ["n1"]}])
+    ],
+    [
         thing("topology.volcano.sh/v1alpha1", "HyperNode", "h", spec={"tier": tier, "members": [
             {"type": "Node", "selector": {"regexMatch": {"pattern": pattern}}}]})
         for tier, pattern in ((1, "n.*"), (2, "n1"))

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from tests.support.objects import decoded
 
-from maar.kube.kinds import pytorchjob
 from maar.kube.kinds.kind import COMPLETED, DELETED, FAILED, End, JobKind
+from maar.kube.kinds.kubeflow import pytorchjob
 from maar.kube.picture.picture import Picture
 from maar.kube.read.knowledge import Knowledge, Learnt, Who
 from maar.model.elastic import Elastic

@@ -10,7 +10,7 @@ from tests.support.objects import decoded
 from maar.kube.kinds.cluster import STATE
 from maar.kube.picture.manifests import read
 from maar.kube.picture.picture import Picture
-from maar.kube.read.state import MOST_BYTES, State, entry_of, others_in, read_state, write_state
+from maar.kube.read.state import MOST_BYTES, State, entry_of, entry_of_shard, others_in, read_state, write_state
 from maar.kube.wire.base import Metadata
 from maar.kube.wire.cluster import ConfigMap
 from maar.kube.wire.errors import FieldError, ManifestError
@@ -167,3 +167,14 @@ def test_a_file_with_a_malformed_state_is_an_error(
     file.write_text(text)
     with pytest.raises(ManifestError, match=problem):
         read([str(file)])
+
+
+def test_shards_have_entries_of_their_own_and_the_first_election_of_all_counts() -> None:
+    one = State(Elect("default/a", since=20.0), (Expired("default/x", at=1.0),), {"pool": 5.0}, {"shuffle": 9.0})
+    two = State(Elect("default/b", since=10.0), (Expired("default/x", at=2.0),), {"pool": 7.0, "other": 1.0})
+    entry = entry_of(MAAR)
+    data = {entry: write_state(one), entry_of_shard(entry, 2): write_state(two), f"{entry}.shard-x": "not one"}
+    found = read_state(config_map(**data), MAAR)
+    assert Elect("default/b", since=10.0) == found.elect
+    assert (Expired("default/x", at=2.0),) == found.expired
+    assert ({"pool": 7.0, "other": 1.0}, {"shuffle": 9.0}) == (found.resized, found.rounds)

@@ -16,6 +16,7 @@ class Lease:
     """A lease that counts how often it is asked for a write."""
 
     epoch = 1
+    leading = True
     succeeds = False
     lost = False
 
@@ -126,6 +127,14 @@ def test_with_several_leases_a_write_needs_an_intent_on_each() -> None:
     assert ["fix a", "fix b", "send a"] == desk.said
     first.write()
     assert "send b" == desk.said[-1]
+
+
+def test_what_is_inherited_is_dropped_one_by_one() -> None:
+    """So that a successor which takes over from a successor need not begin again."""
+    desk = Desk()
+    desk.intents.inherit(paths("a", "b", "c"))
+    desk.intents.fenced_one(paths("b")[0])
+    assert (paths("a", "c"), frozenset(paths("a", "c"))) == (desk.leases[0].write(), desk.intents.inherited)
 
 
 def test_what_is_inherited_stays_until_it_is_fenced() -> None:

@@ -11,8 +11,9 @@ from tests.support.sockets import answer, cut, refusal, serving, stream, until
 
 from maar.kube.client.access import Access
 from maar.kube.client.api import Api
+from maar.kube.wire.annotations import SPARE
 from maar.kube.write.intents import Intents
-from maar.kube.write.leases import LeaderElection, LeaseHeld, now_with_sleep
+from maar.kube.write.leases import Claims, LeaderElection, LeaseHeld, now_with_sleep
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/maar/leases"
 
@@ -566,3 +567,70 @@ def test_without_standing_by_the_lease_of_a_dead_process_is_taken() -> None:
             await stopped(task)
 
     assert ["dead", "b", "", "dead", "c", ""] == play(scene).holders
+
+
+def play_with_two(patience: float, scene: Any) -> None:
+    """A scene with two leases, each on a server of its own, and one process that stands for both."""
+
+    async def both(stage: Stage) -> None:
+        claims = Claims(patience)
+        async with serving(Store().handle) as address:
+            other = Stage(await Api.open(Access(address)), stage.store)
+            elections = [place.candidate("a", claims=claims, clock=lambda: stage.now) for place in (stage, other)]
+            tasks = [stage.run(elections[0])]
+            await until(lambda: elections[0].leading)
+            tasks.append(other.run(elections[1]))
+            await scene(stage, elections[1], claims)
+            for task in reversed(tasks):
+                await stopped(task)
+            await other.api.close()
+
+    play(both)
+
+
+def test_of_several_free_leases_a_process_takes_one_and_the_next_only_if_nobody_else_does() -> None:
+    async def scene(stage: Stage, second: LeaderElection, claims: Claims) -> None:
+        claims.ended()
+        await asyncio.sleep(0.1)
+        assert not second.leading, "it leaves the lease to processes that have none"
+        stage.now += 9.0
+        await asyncio.sleep(0.1)
+        assert not second.leading
+        stage.now += 1.5
+        await until(lambda: second.leading)
+
+    play_with_two(10.0, scene)
+
+
+def test_a_process_takes_over_one_lease_at_a_time() -> None:
+    async def scene(stage: Stage, second: LeaderElection, claims: Claims) -> None:
+        await asyncio.sleep(0.1)
+        assert not second.leading, "what came with the first lease is not fenced yet"
+        claims.ended()
+        await until(lambda: second.leading)
+
+    play_with_two(0.0, scene)
+
+
+def test_a_process_without_a_lease_can_ask_for_one_and_the_next_holder_is_not_asked() -> None:
+    async def scene(stage: Stage) -> None:
+        election = stage.candidate("a")
+        task = stage.run(election)
+        await until(lambda: election.leading)
+        assert "" == election.spare
+        assert stage.store.lease is not None
+        metadata = stage.store.lease["metadata"]
+        stage.store.put(
+            stage.store.lease | {"metadata": metadata | {"annotations": metadata["annotations"] | {SPARE: "b"}}}
+        )
+        await until(lambda: election.spare == "b")
+        assert election.leading
+        await stopped(task)
+        other = stage.candidate("b")
+        taken = stage.run(other)
+        await until(lambda: other.leading)
+        assert "" == other.spare
+        assert SPARE not in stage.store.lease["metadata"]["annotations"]
+        await stopped(taken)
+
+    play(scene)

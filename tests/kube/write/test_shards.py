@@ -11,7 +11,7 @@ from tests.support.live import Live, tell
 from maar.kube.client.errors import AlreadyExists, Conflict, Invalid
 from maar.kube.read.shards import BrokenMap
 from maar.kube.wire.api_resources import SHARD_MAPS, SHARDS
-from maar.kube.wire.shards import ShardStatus
+from maar.kube.wire.shards import ShardSpec, ShardStatus
 from maar.kube.write.shards import create_map, read_map, read_shards, write_map, write_shard
 from maar.shards.map import ShardMap
 
@@ -48,10 +48,10 @@ def test_only_the_first_of_two_writers_succeeds(kubeconfig: Path) -> None:
 def test_shards_are_listed_with_their_figures(kubeconfig: Path) -> None:
     async def story(cluster: Live) -> None:
         figures = ShardStatus(holder="maar-0", epoch=7, nodes=100, lent=2, borrowed=0, queues=3, waiting=12)
-        made = await write_shard(cluster.api, 0, figures)
-        newer = await write_shard(cluster.api, 0, msgspec.structs.replace(figures, waiting=11), made)
+        made = await write_shard(cluster.api, 0, ShardSpec(), figures)
+        newer = await write_shard(cluster.api, 0, ShardSpec(), msgspec.structs.replace(figures, waiting=11), made)
         with pytest.raises(Conflict):
-            await write_shard(cluster.api, 0, figures, made)
+            await write_shard(cluster.api, 0, ShardSpec(), figures, made)
         assert newer["metadata"]["resourceVersion"] != made["metadata"]["resourceVersion"]
         head = {"apiVersion": SHARDS.api_version, "kind": "Shard"}
         await cluster.create(SHARDS.path(), head | {"metadata": {"name": "mine"}})

@@ -14,6 +14,7 @@ JOBS = "jobs"
 OWNERS = (PODGROUPS, PYTORCHJOBS, JOBS)
 """Resources whose objects make gangs."""
 ENDED = ("Succeeded", "Failed")
+QUEUE_NOTE, DEFAULT_QUEUE = "scheduling.volcano.sh/queue-name", "default"
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -50,6 +51,16 @@ def minimum(resource: str, owner: Json) -> int:
     return int(policy.get("minReplicas") or spec["pytorchReplicaSpecs"]["Worker"]["replicas"])
 
 
+def queue_of(resource: str, owner: Json) -> str:
+    """The queue of the gang."""
+    spec: Any = owner.get("spec") or {}
+    if resource == PYTORCHJOBS:
+        spec = (spec.get("runPolicy") or {}).get("schedulingPolicy") or {}
+    elif resource == JOBS:
+        return str((owner["metadata"].get("annotations") or {}).get(QUEUE_NOTE, DEFAULT_QUEUE))
+    return str(spec.get("queue") or DEFAULT_QUEUE)
+
+
 def is_over(resource: str, owner: Json) -> bool:
     """Whether the job of a gang has ended or is paused: then its pods may go one by one."""
     conditions = (owner.get("status") or {}).get("conditions") or ()
@@ -66,6 +77,8 @@ class Gangs:
         self._members: dict[str, dict[str, Member]] = defaultdict(dict)
         self.ran: set[str] = set()
         """Uids of the owners whose minimum has run together."""
+        self.ending: set[str] = set()
+        """Gangs whose users delete them: their pods may go one by one."""
 
     def owner(self, resource: str, key: str, after: Json | None) -> None:
         name = f"{resource}/{key}"
@@ -95,12 +108,31 @@ class Gangs:
 
     def in_part(self) -> list[str]:
         """Gangs of which fewer pods than the minimum, but not none, have a node."""
-        found = []
-        for gang, (resource, owner) in self._owners.items():
-            least, running = minimum(resource, owner), self._running(gang)
-            if 0 < running < least and not is_over(resource, owner):
-                found.append(f"{gang}: {running} of {least}")
-        return sorted(found)
+        return sorted(f"{gang}: {part}" for gang in self._owners if (part := self.part(gang)))
+
+    def part(self, gang: str) -> str:
+        """How much of a gang that is in part has a node; empty for other gangs."""
+        if not self.lives(gang):
+            return ""
+        resource, owner = self._owners[gang]
+        least, running = minimum(resource, owner), self._running(gang)
+        return f"{running} of {least}" if 0 < running < least and not is_over(resource, owner) else ""
+
+    def lives(self, gang: str) -> bool:
+        """Whether a gang exists, and its user does not delete it."""
+        return gang in self._owners and gang not in self.ending
+
+    def size(self, gang: str) -> int | None:
+        """How many workers an elastic job should have; none for other gangs."""
+        if not gang.startswith(PYTORCHJOBS) or gang not in self._owners:
+            return None
+        _, owner = self._owners[gang]
+        suspended = (owner["spec"].get("runPolicy") or {}).get("suspend")
+        return 0 if suspended else int(owner["spec"]["pytorchReplicaSpecs"]["Worker"]["replicas"])
+
+    def queue(self, gang: str) -> str:
+        """The queue of a gang; the default one if nothing is known of it."""
+        return queue_of(*self._owners[gang]) if gang in self._owners else DEFAULT_QUEUE
 
     def leaving(self) -> bool:
         """Whether a pod of any gang is terminating."""

@@ -14,12 +14,14 @@ if TYPE_CHECKING:
     from tests.support.faults.users import Users
 
 QUEUES = ("red", "blue")
+REPLICA_SETS = "replicasets"
 PRIORITIES = {"low": 0, "high": 50}
 PATHS = {
     "pods": PODS.path(NAMESPACE),
     PODGROUPS: f"/apis/scheduling.volcano.sh/v1beta1/namespaces/{NAMESPACE}/podgroups",
     PYTORCHJOBS: f"/apis/kubeflow.org/v1/namespaces/{NAMESPACE}/pytorchjobs",
     JOBS: f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs",
+    REPLICA_SETS: f"/apis/apps/v1/namespaces/{NAMESPACE}/replicasets",
 }
 GROUP = "scheduling.k8s.io/group-name"
 

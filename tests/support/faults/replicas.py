@@ -149,13 +149,13 @@ class Replicas:
                     raise AssertionError(f"{shadow.name} ended: {shadow.log.read_text(errors='replace')[-2000:]}")
             await asyncio.sleep(CHECK_EVERY_S)
 
-    async def kill(self, replica: Replica) -> None:
-        """Kill with SIGKILL, and start the next one, unless another fault has just done so."""
+    async def kill(self, replica: Replica, how: signal.Signals = signal.SIGKILL) -> None:
+        """End a replica by a signal, and start the next one, unless another fault has just done so."""
         if replica not in self._running:
             return
         self.kills += 1
         self._running.remove(replica)
-        await asyncio.to_thread(replica.end)
+        await asyncio.to_thread(replica.end, how)
         self._check(replica)
         self.start()
 

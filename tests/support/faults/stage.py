@@ -55,22 +55,14 @@ def furnish(cluster: RealCluster) -> None:
     start_training_operator(cluster)
 
 
-class Stage:
-    """Everything that a fault can touch."""
+class Scene:
+    """A cluster with users, replicas and a witness."""
 
     def __init__(
-        self,
-        cluster: RealCluster,
-        etcd: Etcd,
-        proxy: Proxy,
-        live: Live,
-        watching: Watching,
-        dice: random.Random,
-        users: Users,
+        self, cluster: RealCluster, etcd: Etcd, live: Live, watching: Watching, dice: random.Random, users: Users
     ) -> None:
         self.cluster = cluster
         self.etcd = etcd
-        self.proxy = proxy
         self.live = live
         self.watching = watching
         self.dice = dice
@@ -103,6 +95,35 @@ class Stage:
         before = self.witness.counts["binds"]
         await self.until(lambda: self.witness.counts["binds"] >= before + binds, f"{binds} more binds")
 
+    def story(self) -> str:
+        """What the cluster looks like, for failure messages."""
+        jobs = {name: len(self.users.pods(name)) for name in self.users.jobs}
+        logs = [f"{r.name}: {r.log.read_text(errors='replace')[-1500:]}" for r in self.replicas.running]
+        waiting = [self.users.why(job) for job in self.users.jobs.values()]
+        return "\n".join([f"jobs {jobs}", *waiting, f"left {self.witness.left_over()}", *logs])
+
+    def check(self) -> None:
+        """Fail if anything went wrong."""
+        self.witness.check()
+        assert [] == self.replicas.crashes
+
+
+class Stage(Scene):
+    """Everything that a fault can touch, with a proxy before the API server."""
+
+    def __init__(
+        self,
+        cluster: RealCluster,
+        etcd: Etcd,
+        proxy: Proxy,
+        live: Live,
+        watching: Watching,
+        dice: random.Random,
+        users: Users,
+    ) -> None:
+        super().__init__(cluster, etcd, live, watching, dice, users)
+        self.proxy = proxy
+
     async def leader(self) -> Replica:
         """Wait until a replica leads that is not frozen."""
         found: list[Replica] = []
@@ -113,13 +134,6 @@ class Stage:
 
         await self.until(leads, "a replica leads")
         return found[0]
-
-    def story(self) -> str:
-        """What the cluster looks like, for failure messages."""
-        jobs = {name: len(self.users.pods(name)) for name in self.users.jobs}
-        logs = [f"{r.name}: {r.log.read_text(errors='replace')[-1500:]}" for r in self.replicas.running]
-        waiting = [self.users.why(job) for job in self.users.jobs.values()]
-        return "\n".join([f"jobs {jobs}", *waiting, f"left {self.witness.left_over()}", *logs])
 
     async def settle(self, patience: float = PATIENCE_S) -> None:
         """Stop all faults, let every job run and end, and look for what is left, also for a job that can never run."""
@@ -138,11 +152,6 @@ class Stage:
         for replica in self.replicas.running:
             replica.go_on()
         await self.users.return_nodes()
-
-    def check(self) -> None:
-        """Fail if anything went wrong."""
-        self.witness.check()
-        assert [] == self.replicas.crashes
 
 
 @asynccontextmanager

@@ -36,6 +36,9 @@ for long, so that others preempt them."""
 class Users:
     """All users of one cluster."""
 
+    most_ends = 1000
+    """Jobs that end at one look, at most."""
+
     def __init__(self, live: Live, witness: Witness, dice: random.Random, nodes: int, kinds: tuple[str, ...]) -> None:
         self.jobs: dict[str, Job] = {}
         """The jobs that exist, by name."""
@@ -43,6 +46,8 @@ class Users:
         """All jobs that were ever created."""
         self.nodes = nodes
         self.arriving = True
+        self.resting = False
+        """While this is true, no job arrives or ends; evicted pods are still replaced."""
         self._live = live
         self._witness = witness
         self._dice = dice
@@ -66,10 +71,12 @@ class Users:
 
     async def look(self) -> None:
         """Look at the cluster once."""
-        if self.arriving:
+        if self.arriving and not self.resting:
             await self._arrive()
+        ends = 0 if self.resting else self.most_ends
         for job in list(self.jobs.values()):
-            if self._has_run(job) and (not self.arriving or self._dice.random() < END_SHARE[job.priority]):
+            if ends and self._has_run(job) and (not self.arriving or self._dice.random() < END_SHARE[job.priority]):
+                ends -= 1
                 await self.end(job)
             else:
                 await job.repair(self)
@@ -83,9 +90,12 @@ class Users:
         """Create a job of a kind of `jobs.KINDS`."""
         name = f"{kind}{len(self.names)}"
         self.names.append(name)
-        job = self.jobs[name] = make(kind, name, self._dice, self.nodes)
+        job = self.jobs[name] = self._make(kind, name)
         await job.create(self)
         return job
+
+    def _make(self, kind: str, name: str) -> Job:
+        return make(kind, name, self._dice, self.nodes)
 
     def _has_run(self, job: Job) -> bool:
         return job.uid in self._witness.gangs.ran or job.ran(self)
@@ -93,6 +103,7 @@ class Users:
     async def end(self, job: Job) -> None:
         """The owner deletes a job."""
         self.jobs.pop(job.name, None)
+        self._witness.gangs.ending.add(f"{job.resource}/{NAMESPACE}/{job.name}")
         await job.delete(self)
 
     async def finish(self, patience: float) -> None:
@@ -136,8 +147,12 @@ class Users:
 
     async def remove(self, resource: str, name: str) -> None:
         """Delete an object for good."""
-        self._witness.expected.add(f"{resource}/{NAMESPACE}/{name}")
+        self.expect_removal(resource, name)
         await self.write(lambda live: live.api.delete(f"{PATHS[resource]}/{name}", grace=0))
+
+    def expect_removal(self, resource: str, name: str) -> None:
+        """Tell the witness that an object is deleted by its user."""
+        self._witness.expected.add(f"{resource}/{NAMESPACE}/{name}")
 
     async def restart(self, pod: Json) -> None:
         """Delete a pod, so that its controller creates it again."""

@@ -23,6 +23,7 @@ from maar.decide import decide
 from maar.model.plan import Plan
 from maar.model.snapshot import Cluster, Snapshot
 from maar.registry import catalog
+from maar.shards.sharing import Sharing
 from maar.views.answers import ShiftsView, ShiftView, what_if_view
 from maar.views.cluster import cluster_view
 from maar.views.decisions import Cycle, decision_view
@@ -62,7 +63,7 @@ FORECAST = ForecastView(
     trust=QUALITY,
 )
 NEVER = ForecastView(verdict="never", words="never: needs 8 pods together, the queue may have 4")
-FORECASTS = {"madeAt": NOW, "rollouts": 32, "finishedJobs": 500, "notKept": "", "quality": [QUALITY]}
+FORECASTS = {"madeAt": NOW, "rollouts": 32, "finishedJobs": 500, "arrivals": True, "notKept": "", "quality": [QUALITY]}
 SHIFT = ShiftView(
     job="bob/probe",
     before=StartView(verdict="expected", start_p50=NOW + 7200, start_p90=NOW + 9000),
@@ -80,6 +81,7 @@ class PageServer:
         tokens: dict[str, Sight] | None = None,
         writes: bool = True,
         plan: Plan | None = None,
+        sharing: Sharing | None = None,
     ) -> None:
         self._tokens = tokens  # None: no token is needed
         self._streams: dict[asyncio.Queue[bytes], Sight] = {}
@@ -90,13 +92,14 @@ class PageServer:
         self.requests: list[str] = []
         self.writes = writes
         self._plan = plan  # None: decide
+        self._sharing = sharing
         self._known: dict[tuple[str, Sight], bytes] = {}  # lists of this scene, so that measurements are of the page
         self._set(scene)
 
     def _set(self, scene: Cluster) -> None:
         snapshot = Snapshot(scene)
         plan = decide(snapshot, CONFIG, NOW) if self._plan is None else self._plan
-        self.scene, self.tally = scene, Tally(snapshot, plan, NOW)
+        self.scene, self.tally = scene, Tally(snapshot, plan, NOW, sharing=self._sharing)
         self._known.clear()
         self.scenes.append(scene)
         jobs = {task.key: task.job for task in scene.tasks}

@@ -40,7 +40,9 @@ class RealCluster:
     """etcd, kube-apiserver and the processes started beside them. A context manager; it can start again after `stop()`.
 
     `gates` are feature gates and `runtime_config` API versions to enable (see `UPSTREAM_GANGS`). `flags` go to
-    kube-apiserver unchanged. `users` (name to groups) get tokens and no rights. The admin may do anything.
+    kube-apiserver unchanged. `users` (name to groups) get tokens and no rights. The admin may do anything. With an
+    `address`, pods of real kubelets reach the server there, and it checks pods and nodes as in production. `kubernetes`
+    is the part of tools/controlplane with the API server.
     """
 
     server: str  # https://127.0.0.1:port
@@ -58,12 +60,16 @@ class RealCluster:
         flags: Sequence[str] = (),
         users: Mapping[str, Sequence[str]] | None = None,
         crds: bool = True,
+        address: str = "",
+        kubernetes: str = "kubernetes",
     ) -> None:
         self._gates = dict(gates or {})
         self._runtime_config = list(runtime_config)
         self._flags = list(flags)
         self._users: dict[str, Sequence[str]] = {ADMIN: ["system:masters"], **(users or {"maar": ["schedulers"]})}
         self._crds = crds
+        self._address = address
+        self._kubernetes = kubernetes
         self._processes: Processes | None = None
 
     @classmethod
@@ -85,7 +91,7 @@ class RealCluster:
         """Start etcd and the API server, install the CRDs of deploy/crds, and wait until they respond."""
         if self._processes is not None:
             raise RuntimeError("already started")
-        if not (found := available("etcd", "kubernetes")):
+        if not (found := available("etcd", self._kubernetes)):
             raise StartFailed(found.why_not)
         self._homes = folders()
         self.folder = Path(tempfile.mkdtemp(prefix="maar-real-"))
@@ -257,6 +263,8 @@ class RealCluster:
         self.kubeconfig = self.kubeconfig_of(ADMIN)
         self._api = Api(self._port, self.ca, self.token)
         commands.write_files(self.folder, self._tokens, self._users)
+        if self._address:
+            commands.write_certificate(self.folder, self._address)
 
     def _start_etcd(self) -> None:
         command = commands.etcd(self._homes["etcd"], self.folder, port=self._etcd_port, peer_port=free_port())
@@ -264,12 +272,13 @@ class RealCluster:
 
     def _start_api_server(self) -> None:
         command = commands.api_server(
-            self._homes["kubernetes"],
+            self._homes[self._kubernetes],
             self.folder,
             port=self._port,
             etcd_port=self._etcd_port,
             gates=self._gates,
             versions=self._runtime_config,
+            address=self._address,
         )
         self.processes.start("kube-apiserver", [*command, *self._flags])
         # The server creates this namespace after it is ready. Most objects of tests are in it.

@@ -17,6 +17,8 @@ TOKENS = "tokens.csv"
 SIGNING_KEY = "service-account.key"
 CERTIFICATE = Path("certs") / "apiserver.crt"
 """The API server creates it at its first start, and keeps it."""
+SERVICE_ADDRESS = "10.96.0.1"
+"""The first address for Services is that of the API server itself."""
 
 
 def write_files(folder: Path, tokens: Mapping[str, str], users: Mapping[str, Sequence[str]]) -> None:
@@ -42,26 +44,52 @@ def etcd(home: Path, folder: Path, *, port: int, peer_port: int) -> Command:
     ]
 
 
+def write_certificate(folder: Path, address: str) -> None:
+    """Write the API server's certificate, where pods must accept it too: for this address and the server's Service."""
+    authority = trustme.CA()
+    names = ("127.0.0.1", address, SERVICE_ADDRESS, "kubernetes.default.svc")
+    leaf = authority.issue_cert(*names)
+    chain = [*leaf.cert_chain_pems, authority.cert_pem]
+    (folder / CERTIFICATE).parent.mkdir()
+    (folder / CERTIFICATE).write_bytes(b"".join(part.bytes() for part in chain))
+    (folder / CERTIFICATE).with_suffix(".key").write_bytes(leaf.private_key_pem.bytes())
+
+
 def api_server(
-    home: Path, folder: Path, *, port: int, etcd_port: int, gates: Mapping[str, bool], versions: Sequence[str]
+    home: Path,
+    folder: Path,
+    *,
+    port: int,
+    etcd_port: int,
+    gates: Mapping[str, bool],
+    versions: Sequence[str],
+    address: str = "",
 ) -> Command:
-    """`versions` are the API versions to enable."""
+    """`versions` are the API versions to enable. With an `address`, the server is one for real pods, there."""
+    for_pods = [
+        "--bind-address=0.0.0.0",
+        f"--advertise-address={address}",
+        "--authorization-mode=Node",
+    ]
+    for_tests = [
+        "--bind-address=127.0.0.1",
+        # The first plugin taints every node that a test creates. The second requires a token for every pod.
+        "--disable-admission-plugins=TaintNodesByCondition,ServiceAccount",
+        "--endpoint-reconciler-type=none",  # it would advertise a loopback address, which the server refuses
+    ]
     return [
         home / "kube-apiserver",
         f"--etcd-servers=http://127.0.0.1:{etcd_port}",
-        "--bind-address=127.0.0.1",
         f"--secure-port={port}",
         f"--cert-dir={(folder / CERTIFICATE).parent}",
         f"--token-auth-file={folder / TOKENS}",
         "--authorization-mode=RBAC",
-        # The first plugin taints every node that a test creates. The second requires a token for every pod.
-        "--disable-admission-plugins=TaintNodesByCondition,ServiceAccount",
         "--service-account-issuer=https://kubernetes.default.svc",
         f"--service-account-key-file={folder / SIGNING_KEY}",
         f"--service-account-signing-key-file={folder / SIGNING_KEY}",
         "--service-cluster-ip-range=10.96.0.0/16",
         "--delete-collection-workers=16",  # the default is one, and `clear` deletes thousands of objects
-        "--endpoint-reconciler-type=none",  # it would advertise a loopback address, which the server refuses
+        *(for_pods if address else for_tests),
         *([f"--runtime-config={','.join(versions)}"] if versions else []),
         *_gate_flags(gates),
     ]
@@ -75,6 +103,8 @@ def controller_manager(
         f"--kubeconfig={kubeconfig}",
         f"--controllers={','.join(controllers)}",
         "--leader-elect=false",
+        "--kube-api-qps=100",  # the default of 20 would limit how fast pods are created
+        "--kube-api-burst=150",
         "--bind-address=127.0.0.1",
         f"--secure-port={port}",
         f"--cert-dir={folder / 'controller-manager-certs'}",

@@ -18,7 +18,7 @@ from tests.web.api.test_api import Story, scene
 
 from maar.web.api.access import AUDIENCE, Kept
 from maar.web.api.errors import Refused
-from maar.web.api.limits import Limits, Spending
+from maar.web.api.limits import Guard, Limits, Spending
 from maar.web.api.server import HEADERS, Certificate, is_loopback
 from maar.web.front.limits import Rate
 
@@ -328,6 +328,23 @@ def test_questions_of_one_user_do_not_stop_another(tmp_path: Path) -> None:
         assert 200 == (await admin.ask("/api/v1/what-if", question))[0]
 
     told(tmp_path, story, limits=Limits(computing=Rate(0.0001, 0.0001)))
+
+
+def test_the_work_of_another_process_is_paid_by_its_cpu_time() -> None:
+    now = 0.0
+    guard = Guard(Limits(computing=Rate(1, 10)), lambda: now)
+
+    async def story() -> None:
+        nonlocal now
+        for seconds in (2.0, None):  # a busy machine gives a process little time: that is not hers to pay
+            async with guard.computing("a", forecast=True) as bill:
+                now += 60.0
+                bill.seconds = seconds
+        with pytest.raises(Refused, match="ask again in 51 s"):
+            async with guard.computing("a"):
+                raise AssertionError("she has used it up")
+
+    asyncio.run(story())
 
 
 def test_computing_is_paid_by_the_user() -> None:

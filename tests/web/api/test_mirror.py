@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.support.live import scheduling
-from tests.support.web import ADMIN, MINE, Web, webbing
+from tests.support.web import ADMIN, MINE, THEIRS, USER, Web, webbing
 
 from maar.kube.client.errors import NotLeading
+from maar.kube.read.shards import wire_wants
+from maar.kube.wire.shards import ShardSpec, ShardStatus
+from maar.kube.write.shards import create_map, write_shard
 from maar.model.plan import Plan
 from maar.model.snapshot import Snapshot
+from maar.shards.map import ShardMap
+from maar.shards.wants import Want
 from maar.testing.builders import cluster, node
 from maar.views.tally import Tally
 from maar.web.api.mirror import MANY, POINT_EVERY, POINTS, Changes, Series
@@ -31,6 +39,50 @@ def test_it_shows_what_the_scheduler_beside_it_does(tmp_path: Path) -> None:
             assert ("PodGroup", "job") == (items[0]["owner"]["kind"], items[0]["owner"]["name"])
             while not any(d["happened"]["sameNode"] for d in (await client.get("/decisions"))["items"]):
                 await asyncio.sleep(0.1)
+
+    async def main() -> None:
+        async with webbing(tmp_path) as web:
+            await story(web)
+
+    asyncio.run(main())
+
+
+def test_it_shows_the_shards_of_the_cluster(tmp_path: Path) -> None:
+    """It decides as one Maar would, and says what the shards want."""
+
+    async def story(web: Web) -> None:
+        admin, user = await web.as_user(ADMIN), await web.as_user(USER)
+        assert [] == (await admin.get("/cluster"))["cluster"]["shards"]
+        await web.gang(THEIRS, "aq7waits", 1, gpu=4)
+        await web.gang(MINE, "waits", 1, gpu=4)
+        api = web.cluster.api
+        owners = replace(ShardMap.new(2), epochs={0: 1, 1: 4}, holders={0: "maar-aq7", 1: "maar-x"})
+        await create_map(api, owners)
+        shard = owners.shard_of("default")
+
+        async def job() -> Any:
+            found = (await user.get("/jobs"))["items"]
+            return next((job for job in found if job["name"] == "waits" and job["shard"] is not None), None)
+
+        async with asyncio.timeout(30):
+            while await job() is None:
+                await asyncio.sleep(0.1)
+            jobs = web.mirror.scheduler.cache.latest.jobs.jobs
+            nodes = tuple(sorted(web.mirror.scheduler.cache.latest.nodes.names))
+            wants = [Want(shard, j.key, j.uid, 0, j.created, nodes, time.time() + 600) for j in jobs]
+            await write_shard(api, shard, ShardSpec(wire_wants(wants)), ShardStatus())
+            while "borrowed from other shards" not in (await job())["why"]:
+                await asyncio.sleep(0.1)
+            assert shard == (await job())["shard"]
+            detail = (await user.get(f"/jobs/{MINE}/waits"))["detail"]
+            assert "Borrowing" == detail["reasons"][0]["code"]
+        seen = (await admin.get("/cluster"))["cluster"]["shards"]
+        assert [(0, "maar-aq7", 1), (1, "maar-x", 4)] == [(s["shard"], s["holder"], s["epoch"]) for s in seen]
+        assert {len(wants)} == {s["wants"] for s in seen if s["shard"] == shard}
+        items = (await user.get("/nodes"))["items"]
+        assert {owners.owner_of(node["name"]) for node in items} == {node["shard"] for node in items}
+        for path in ("cluster", "jobs", "nodes"):
+            assert b"aq7" not in (await user.ask(f"/api/v1/{path}"))[1]
 
     async def main() -> None:
         async with webbing(tmp_path) as web:

@@ -14,6 +14,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 from tests.controller.test_record import changes
+from tests.shards.test_step import NODES, OWNERS, QUEUES
 from tests.support.web import ADMIN, MINE, THEIRS, USER, Web, webbing
 
 from maar.config.file import default_config, default_text
@@ -23,6 +24,9 @@ from maar.model.outcome import carry_out
 from maar.model.plan import Bind, Plan
 from maar.model.snapshot import Cluster, Snapshot
 from maar.registry import catalog
+from maar.shards.outside import standing_of
+from maar.shards.shard import decide_as
+from maar.shards.sharing import Sharing
 from maar.testing.builders import cluster, gang, node
 from maar.web.api import recordings
 from maar.web.api.recordings import Recording, Recordings
@@ -200,9 +204,10 @@ def test_every_cycle_is_put_together_as_it_was(tmp_path: Path) -> None:
     recording = Recording(tmp_path / "week.rec")
     recording.advance(lambda: True)
     for number, expected in enumerate(seen, 1):
-        found, config, now = recording.whole(number, lambda: True)
+        found, now = recording.whole(number, lambda: True)
         assert 100.0 + number - 1 == now
-        assert decide(Snapshot(expected), CONFIG, now) == decide(Snapshot(found), config, now)
+        assert found.standing is None
+        assert decide(Snapshot(expected), CONFIG, now) == decide(Snapshot(found.cluster), found.config, now)
     with pytest.raises(RecordingError, match="not enough time"):
         recording.whole(6, lambda: False)
 
@@ -232,3 +237,31 @@ def test_only_the_newest_cycles_are_kept(tmp_path: Path) -> None:
     recording = Recording(path)
     recording.advance(lambda: True)
     assert (recordings.CYCLES, 5, 6) == (len(recording.cycles), recording.dropped, recording.cycles[0].number)
+
+
+def test_a_recorded_cycle_of_a_shard_is_decided_again_as_that_shard(tmp_path: Path, folder: Path) -> None:
+    """One Maar would start the gang at once; its shard has two of the three nodes that it needs."""
+    scene = cluster(*NODES, *QUEUES, gang(f"{MINE}/g", 3, gpu=4, queue="red"))
+    standing = standing_of(Sharing(OWNERS), 0, Snapshot(scene))
+    plan = decide_as(standing, Snapshot(scene), CONFIG, 100.0).plan
+    assert () == plan.bind
+    recorder = Recorder(folder / "shard.rec")
+    recorder.write(Frame(100.0, plan, cluster=scene, config=default_text(), standing=standing))
+    recorder.close()
+    like = next(n.name for n in NODES if OWNERS.owner_of(f"{n.name}-copy-1") == 0)
+
+    async def story(web: Web) -> None:
+        user = await web.as_user(ADMIN)
+
+        async def starts(edit: dict[str, Any]) -> list[str]:
+            body = {"recording": "shard.rec", "decision": 1, "edits": [edit]}
+            status, text = await user.ask("/api/v1/what-if", body)
+            assert 200 == status, text
+            found: list[str] = msgspec.json.decode(text)["whatIf"]["starts"]
+            return found
+
+        assert [] == await starts({"edit": "set-priority", "job": f"{MINE}/g", "priority": 5})
+        assert [f"{MINE}/g"] == await starts({"edit": "set-minimum", "job": f"{MINE}/g", "minimum": 2})
+        assert [f"{MINE}/g"] == await starts({"edit": "add-nodes-like", "like": like}), "the map gives it to the shard"
+
+    told(tmp_path, story, folder)

@@ -35,9 +35,15 @@ GROUPS = f"/apis/scheduling.volcano.sh/v1beta1/namespaces/{MINE}/podgroups"
 CONTAINERS = [{"name": "c", "image": "train", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]
 
 
-def told(tmp_path: Path, story: Story, full: bool = False, **options: Any) -> None:
+HANGS = 60.0
+"""Seconds after which a story hangs."""
+HANGS_WITH_FORECASTS = 300.0
+"""The processes that forecast have the lowest priority, and other tests run beside them."""
+
+
+def told(tmp_path: Path, story: Story, full: bool = False, hangs: float = HANGS, **options: Any) -> None:
     async def main() -> None:
-        async with asyncio.timeout(60), webbing(tmp_path, **{"writes": True, **options}) as web:
+        async with asyncio.timeout(hangs), webbing(tmp_path, **{"writes": True, **options}) as web:
             if full:
                 await scene(web)
             await story(web)
@@ -85,7 +91,20 @@ def test_the_answer_to_a_submission_says_when_the_job_starts(tmp_path: Path) -> 
         status, made = await write(user, "POST", "/jobs", {"manifests": [huge], "dryRun": True})
         assert (201, "never") == (status, made["created"][0]["forecast"]["verdict"])
 
-    told(tmp_path, story, pace=Pace(rollouts=4))
+    told(tmp_path, story, hangs=HANGS_WITH_FORECASTS, pace=Pace(rollouts=4))
+
+
+def test_what_forecasts_cost_never_keeps_a_job_from_being_made(tmp_path: Path) -> None:
+    async def story(web: Web) -> None:
+        user = await web.as_user(USER)
+        status, made = await write(user, "POST", "/jobs", {"manifests": [job("a")]})
+        assert (201, 1) == (status, made["created"][0]["forecast"]["rollouts"])
+        status, made = await write(user, "POST", "/jobs", {"manifests": [job("b")]})
+        assert 201 == status
+        assert made["created"][0]["forecast"]["words"].startswith("unknown: too much computing")
+
+    limits = Limits(computing=Rate(1e-9, 1e-9))
+    told(tmp_path, story, hangs=HANGS_WITH_FORECASTS, pace=Pace(rollouts=1), limits=limits)
 
 
 class Witness:
@@ -353,7 +372,7 @@ def test_writes_are_limited(tmp_path: Path) -> None:
         assert (429, True) == (status, "too much computing" in found["error"])
         assert [404, 404, 429] == [(await write(user, "DELETE", f"/jobs/{MINE}/x"))[0] for _ in range(3)]
 
-    limits = Limits(body=1000, requests=Rate(0.001, 5), computing=Rate(1e-9, 1e-9))
+    limits = Limits(body=1000, requests=Rate(0.001, 5), reading=Rate(1e-9, 1e-9))
     told(tmp_path, story, limits=limits)
     guard = Guard(Limits(writes=3, writes_each=2))
     with guard.writing("a"), guard.writing("a"), guard.writing("b"):

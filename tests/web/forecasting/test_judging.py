@@ -18,7 +18,7 @@ from maar.model.snapshot import Snapshot
 from maar.registry import catalog
 from maar.testing.builders import Part, cluster, gang, node
 from maar.views.tally import Tally
-from maar.web.forecasting.judging import Judge, judged
+from maar.web.forecasting.judging import Judge, calibrated, judged
 
 CONFIG = default_config(catalog())
 JOBS: Mapping[str, Job] = {"ns/a": Job("ns/a", uid="u-a", created=0.0), "ns/b": Job("ns/b", uid="u-b", created=5000.0)}
@@ -100,9 +100,23 @@ def test_late_starts_stretch_new_forecasts_and_quality_is_of_what_was_shown() ->
     assert (1.0, 0.0, 700.0) == (one.shown.coverage_p90, one.made.coverage_p90, one.shown.median_error)
     assert (800.0 + 60.0) / (200.0 + 60.0) == pytest.approx(one.factor)
     new = forecast(2e6, "ns/a").jobs[0]
-    stretched = found.calibration.applied(new, Age.SUBMITTED, 2e6)
+    stretched = found.alone.applied(new, Age.SUBMITTED, 2e6)
     assert 2e6 + 100.0 == stretched.start.p50
     assert stretched.start.p90 == pytest.approx(2e6 + 800.0)
+
+
+def test_forecasts_with_and_without_later_submissions_are_stretched_by_their_own_past() -> None:
+    """Old forecasts left later submissions out, and were too short. New ones with them were right."""
+    alone = [past(n, 800.0) for n in range(40)]
+    crowded = [replace(past(100 + n, 200.0), arrivals=True) for n in range(40)]
+    found = judged([*alone, *crowded], 1e6)
+    made = forecast(2e6, "ns/a")
+    starts = [calibrated(replace(made, arrivals=a), JOBS, found)["ns/a"].start.p90 for a in (False, True)]
+    assert [2e6 + 800.0, 2e6 + 200.0] == pytest.approx(starts)
+    (one,) = found.judged
+    assert 1.0 == pytest.approx(one.factor), "of forecasts as they are made now"
+    (kept,) = Judge().chosen(replace(made, arrivals=True), {}, JOBS)
+    assert kept.arrivals
 
 
 def test_cancelled_jobs_are_censored_not_dropped() -> None:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from tests.support.live import scheduling
+import msgspec
+from tests.support.live import GPU, scheduling
 from tests.support.web import ADMIN, MINE, THEIRS, USER, Client, Web, webbing
 from tests.web.forecasting.test_process import forecasting
 
 from maar.embedded.parts.kubelets import RUNTIME, Kubelets
+from maar.forecast.arrivals import Asked, Pods
 from maar.history.address import read_address
 from maar.history.forecasts import ForecastLog
 from maar.history.history import History
@@ -87,6 +90,7 @@ def test_forecasts_from_history_are_in_the_list_the_detail_the_stream_and_the_wh
         assert ends["finishP50"] is not None
         about = await user.get("/forecasts")
         assert (20, 4, "") == (about["finishedJobs"], about["rollouts"], about["problem"])
+        assert (False, False) == (about["arrivals"], forecast["arrivals"]), "it is not known what old jobs asked for"
         question = {"edits": [{"edit": "add-nodes-like", "like": "n0", "count": 2}]}
         answer = (await user.post("/what-if", question))["whatIf"]
         assert answer["forecast"]["rollouts"] > 0
@@ -109,6 +113,35 @@ def test_forecasts_from_history_are_in_the_list_the_detail_the_stream_and_the_wh
 
     finished(tmp_path / "history.db", 3000.0)
     told(tmp_path, story, history=str(tmp_path / "history.db"), nodes=1)
+
+
+def test_jobs_that_come_later_are_in_forecasts_if_the_history_has_them(tmp_path: Path) -> None:
+    """Every half hour of two days an important job came. The answers say that such jobs were played."""
+    now = time.time()
+    asked = msgspec.json.encode(Asked((Pods(1, ((GPU, 8), ("pods", 1))),), priority=1000)).decode()
+    rows = [
+        Run(MINE, "old", f"u{n}", MINE, "old", "default", submitted=at, started=at, ended=at + 60.0, seconds=60.0,
+            how="completed", gpus=8, asked=asked)
+        for n, at in enumerate(now - 1800.0 * (n + 1) for n in range(96))
+    ]  # fmt: skip
+    store = Store(read_address(str(tmp_path / "history.db")))
+    assert store.open()
+    store.write(rows)
+    store.close()
+
+    async def story(web: Web) -> None:
+        client = await web.as_user(ADMIN)
+        await web.gang(MINE, "runs", 1, gpu=8, on="n0")
+        await web.gang(MINE, "waits", 1, gpu=8)
+        found = await until(client, "/jobs?state=waiting", lambda a: a["total"] == 1 and a["items"][0]["forecast"])
+        assert "expected" == found["items"][0]["forecast"]["verdict"]
+        detail = (await client.get(f"/jobs/{MINE}/waits?unblock=false"))["detail"]
+        assert detail["forecast"]["arrivals"] is True
+        assert (await client.get("/forecasts"))["arrivals"] is True
+        question = {"edits": [{"edit": "add-nodes-like", "like": "n0", "count": 2}]}
+        assert (await client.post("/what-if", question))["whatIf"]["forecast"]["arrivals"] is True
+
+    told(tmp_path, story, nodes=1, history=str(tmp_path / "history.db"))
 
 
 def test_without_history_declared_limits_count_and_the_rest_is_unknown(tmp_path: Path) -> None:

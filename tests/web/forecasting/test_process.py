@@ -16,6 +16,7 @@ import pytest
 from msgspec.structs import replace
 
 from maar.config.file import default_config
+from maar.forecast.arrivals import Asked, Pods, Submission
 from maar.forecast.runtimes import Sample, Traits
 from maar.model.snapshot import Snapshot
 from maar.registry import catalog
@@ -42,6 +43,8 @@ def test_what_is_sent_is_what_is_read() -> None:
     jobs = [gang(f"g{i}", gpu=1) for i in range(PART + 5)]
     scene = Scene(cluster(node("n1", gpu=8), elastic("e", 1, 4), *jobs), CONFIG)
     asked = Question(Head(NOW, 5.0), (scene, scene), (Sample(Traits("a", "b"), 5.0),) * 3, {"ns/g1": "vision"})
+    past = Submission(5.0, "default", Traits("a", "b"), Asked((Pods(2, (("cpu", 1),)),)), 5.0, 10.0)
+    asked = replace(asked, past=(past,) * 2)
     parts = list(parts_of(asked))
     assert asked == read(io.BytesIO(b"".join(parts)))
     assert len(parts) > 5, "no part is long"
@@ -67,6 +70,20 @@ def test_all_scenes_get_the_same_number_of_roll_outs_within_the_budget() -> None
     assert before.rollouts == then.rollouts > 0
     short = answered(replace(asked, head=replace(asked.head, adapts=True, budget=0.001, rollouts=32)))
     assert 1 == short.forecasts[0].wanted
+
+
+def test_both_scenes_get_the_same_later_submissions() -> None:
+    """An edit that changes nothing moves no start, although what comes is drawn. The jobs that come are important."""
+    asked = question(rollouts=4)
+    (scene,) = asked.scenes
+    wanted = Asked((Pods(1, (("nvidia.com/gpu", 8), ("pods", 1))),), priority=9)
+    times = [NOW - 600.0 * n + 100.0 * (n % 5) for n in range(1, 170)]
+    past = tuple(Submission(at, "default", Traits("a", "b", 8), wanted, 40.0, at + 50.0) for at in times)
+    answer = answered(replace(asked, scenes=(scene, scene), past=past))
+    before, then = answer.forecasts
+    assert (True, before.jobs) == (before.arrivals, then.jobs)
+    (alone,) = answered(asked).forecasts
+    assert (False, True) == (alone.arrivals, alone.jobs != before.jobs)
 
 
 def test_the_time_for_roll_outs_ends() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import msgspec
 import pytest
 from playwright.sync_api import Error, Page, expect
 from tests.support.page.scenes import NOW, small
@@ -12,6 +13,8 @@ from tests.support.page.server import PageServer
 from tests.web.page.conftest import PATIENCE, Open
 
 from maar.config.file import default_text
+from maar.shards.map import ShardMap
+from maar.shards.sharing import Sharing
 from maar.testing.builders import gang
 from maar.views.records import UtilisationView
 from maar.views.sight import ALL, Sight
@@ -67,6 +70,19 @@ def test_the_cluster_shows_every_gpu_and_what_is_wrong(served: PageServer, opene
     expect(page.locator(".legend").filter(has_text="language")).to_be_visible()
 
 
+def test_shards_are_a_table_if_there_are_any(served: PageServer, opened: Open) -> None:
+    page = opened(served.url)
+    grid(page)
+    expect(page.locator("#shards")).to_be_hidden()
+    owners = msgspec.structs.replace(ShardMap.new(2), epochs={0: 3, 1: 1}, holders={0: "maar-0", 1: "maar-1"})
+    with PageServer(small(), sharing=Sharing(owners)) as shared:
+        page = opened(shared.url)
+        rows = page.locator("#shards tbody tr")
+        expect(rows).to_have_count(2)
+        expect(rows.nth(0)).to_contain_text("maar-0")
+        expect(rows.nth(1)).to_contain_text("maar-1")
+
+
 def test_utilisation_has_the_hours_before_the_page_was_opened(served: PageServer, opened: Open) -> None:
     hours = [(9000, 96, {}), (6000, 24, {"batch": 24}), (3000, 80, {"research": 60, "batch": 20})]
     served.past = [
@@ -120,7 +136,7 @@ def test_queues_are_a_tree_with_bars(served: PageServer, opened: Open) -> None:
     assert ["6.25%", "16.67%"] == widths[:2]  # 6 and 16 of the cluster's 96
     expect(page.locator("li:has(> [data-queue=research]) li [data-queue=language]")).to_be_visible()
     quality = page.get_by_label("How good forecasts were")
-    expect(quality).to_contain_text("from 32 roll-outs and 500 finished jobs")
+    expect(quality).to_contain_text("from 32 roll-outs and 500 finished jobs, with jobs that come later")
     expect(quality.locator("tbody tr")).to_contain_text("language")
     expect(quality.locator("tbody tr")).to_contain_text("90 %")
 

@@ -146,7 +146,7 @@ def test_forecasts_appear_on_the_page(tmp_path: Path, opened: Open) -> None:
         expect(page.locator(f"tr[data-job='{MINE}/waits']")).to_contain_text(re.compile("place [12]"))
         expect(page.locator(f"tr[data-job='{MINE}/huge']")).to_contain_text("never as things are")
         page.goto(f"{web.base}/#/jobs/{MINE}/waits")
-        expect(page.get_by_label("Forecast")).to_contain_text("From 4 roll-outs")
+        expect(page.get_by_label("Forecast")).to_contain_text("From 4 roll-outs without jobs that come later")
         page.goto(f"{web.base}/#/queues")
         quality = page.get_by_label("How good forecasts were")
         expect(quality).to_contain_text("Forecasts are not judged: no history is configured")

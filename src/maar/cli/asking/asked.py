@@ -18,10 +18,10 @@ from maar.cli.asking.here import Here, NoJob, NotDecided
 from maar.cli.asking.learned import Learned, learned_from
 from maar.cli.asking.reading import Reading, read
 from maar.cli.asking.server import AGGREGATED, There, server_access
-from maar.cli.exits import BadInput, CannotRun
-from maar.cli.inputs import LENIENT
-from maar.cli.manifests import chosen_config
-from maar.cli.output import say, say_json, tell
+from maar.cli.support.exits import BadInput, CannotRun
+from maar.cli.support.inputs import LENIENT
+from maar.cli.support.manifests import chosen_config
+from maar.cli.support.output import say, say_json, tell
 from maar.config.file import ConfigError
 from maar.controller.main import LEASE_NAMESPACE, NAME
 from maar.history.errors import BadAddress

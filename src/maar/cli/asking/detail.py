@@ -13,8 +13,8 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 
-from maar.cli.output import escaped
-from maar.cli.printing import apart, lines, printed, when
+from maar.cli.support.output import escaped
+from maar.cli.support.printing import apart, lines, printed, when
 from maar.sim.report.scales import duration
 from maar.views.records import (
     AheadView,
@@ -174,7 +174,8 @@ def when_text(found: JobDetail, now: float) -> str:
 def _source(forecast: ForecastView) -> str:
     of = f" of {forecast.wanted}" if forecast.wanted > forecast.rollouts else ""
     ago = f", made {duration(forecast.age)} ago" if forecast.age is not None and forecast.age >= 1 else ""
-    return f"{forecast.rollouts}{of} roll-outs{ago}"
+    later = "with" if forecast.arrivals else "without"
+    return f"{forecast.rollouts}{of} roll-outs {later} jobs that come later{ago}"
 
 
 def _trust(of: QualityView) -> str:

@@ -16,12 +16,15 @@ from maar.cli.asking.learned import Learned
 from maar.cli.asking.reading import Reading
 from maar.config.config import Config
 from maar.decide import decide
+from maar.forecast.arrivals import arrivals_for
 from maar.forecast.forecast import ROLLOUTS, Options, forecast
 from maar.forecast.runtimes import RunTimes
 from maar.kube.kinds import AnyKind
 from maar.kube.kinds.cluster import PRIORITY_CLASSES
 from maar.kube.picture.owners import Owner
 from maar.kube.picture.picture import Picture
+from maar.kube.picture.shards import sharing_of
+from maar.kube.read.shards import BrokenMap
 from maar.kube.wire import annotations as known
 from maar.kube.wire.base import Object
 from maar.model.jobs import Job
@@ -30,6 +33,7 @@ from maar.model.queues import Queue
 from maar.model.reasons import Reason
 from maar.model.snapshot import Cluster, Snapshot
 from maar.model.verdicts import OTHER
+from maar.shards.sharing import Sharing
 from maar.views.jobs import job_detail, job_views, reason_views
 from maar.views.nodes import node_views
 from maar.views.queues import queue_views
@@ -79,7 +83,7 @@ class Here:
         else:
             plan, waits = Plan(), {wait.job: wait for wait in _written(picture, self._cluster)}
         owners = {job.key: owner for job in self._cluster.jobs if (owner := _owner(picture, job)) is not None}
-        self.tally = Tally(snapshot, plan, now, waits, owners)
+        self.tally = Tally(snapshot, plan, now, waits, owners, _sharing(picture))
 
     @property
     def _stamp(self) -> dict[str, Any]:
@@ -125,7 +129,9 @@ class Here:
         if question.seconds:
             before = Scene(self._cluster, self._config)
             head = Head(self._now, question.seconds, adapts=True)
-            answer = played(Asking(head, (before, after), self._learned.samples, self._categories()))
+            answer = played(
+                Asking(head, (before, after), self._learned.samples, self._categories(), self._learned.past)
+            )
             was, then = (
                 calibrated(made, {job.key: job for job in scene.cluster.jobs}, self._learned.verdicts)
                 for made, scene in zip(answer.forecasts, (before, after), strict=True)
@@ -168,18 +174,29 @@ class Here:
         """The forecast of all jobs, made in this process."""
         learned = self._learned
         rollouts = ROLLOUTS if learned.samples else FEW
+        run_times, options, named = RunTimes(learned.samples), Options(rollouts=rollouts), self._categories()
+        future = arrivals_for(self._cluster, learned.past, self._now, run_times, options=options, categories=named)
         made = forecast(
             self._cluster,
             self._config,
             self._now,
-            RunTimes(learned.samples),
-            options=Options(rollouts=rollouts),
+            run_times,
+            options=options,
             may_go_on=go_on,
-            categories=self._categories(),
+            categories=named,
+            arrivals=future,
         )
         shown = calibrated(made, {job.key: job for job in self._cluster.jobs}, learned.verdicts)
         order = places(Snapshot(self._cluster), self._config, self._now)
         return Latest(made, shown, order, time.time() - self._now, len(learned.samples))
+
+
+def _sharing(picture: Picture) -> Sharing | None:
+    """The shards of the cluster, if it has any and the caller may read them."""
+    try:
+        return sharing_of(picture)
+    except BrokenMap:
+        return None
 
 
 def _with_queues(cluster: Cluster) -> Cluster:

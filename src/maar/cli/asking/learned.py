@@ -6,19 +6,21 @@ from collections.abc import Sequence
 
 import msgspec
 
+from maar.forecast.arrivals import Submission
 from maar.forecast.runtimes import Sample
 from maar.history.address import NONE, read_address
 from maar.history.errors import BadAddress, HistoryError
 from maar.history.forecasts import JUDGED
 from maar.history.store import Store
 from maar.web.forecasting.judging import Verdicts, judged
-from maar.web.forecasting.keeper import SAMPLES, sample_of
+from maar.web.forecasting.keeper import SAMPLES, sample_of, submission_of
 
 NOTHING = "forecast here: no history (--history), only declared run times count"
 
 
 class Learned(msgspec.Struct, frozen=True):
     samples: Sequence[Sample] = ()
+    past: Sequence[Submission] = ()
     verdicts: Verdicts = Verdicts()
     note: str = NOTHING
 
@@ -31,7 +33,9 @@ def learned_from(address: str | None, now: float) -> Learned:
     try:
         if not store.open():
             return Learned(note=f"forecast here: {store.name}: no history, only declared run times count")
-        samples = tuple(map(sample_of, store.runs(newest=SAMPLES)))
+        runs = store.runs(newest=SAMPLES)
+        samples = tuple(map(sample_of, runs))
+        past = tuple(one for run in runs if (one := submission_of(run)) is not None)
         verdicts = judged(store.predictions(newest=JUDGED), now)
     except BadAddress:
         raise
@@ -39,4 +43,4 @@ def learned_from(address: str | None, now: float) -> Learned:
         return Learned(note=f"forecast here: {error}: only declared run times count")
     finally:
         store.close()
-    return Learned(samples, verdicts, f"forecast here, from the run times of {len(samples)} finished jobs")
+    return Learned(samples, past, verdicts, f"forecast here, from the run times of {len(samples)} finished jobs")

@@ -14,12 +14,14 @@ from maar.kube.client.api import Api, Broken
 from maar.kube.client.discovery import served
 from maar.kube.client.errors import Forbidden, NotFound
 from maar.kube.kinds import AnyKind
-from maar.kube.kinds.cluster import NODES, PODS, QUEUES
+from maar.kube.kinds.cluster import NODES, PODS, QUEUES, SHARD_MAPS, SHARDS
 from maar.kube.picture.picture import Picture
 from maar.kube.wire.api_resources import Resource
 from maar.kube.wire.base import Object
 from maar.kube.wire.decoding import decode_json
 
+NOT_NEEDED = (SHARD_MAPS, SHARDS)
+"""Kinds that no decision here depends on: they only say which shard decides."""
 AT_ONCE = 8
 """Lists in flight; tuned by hand."""
 
@@ -75,7 +77,7 @@ async def read(api: Api, namespaces: Sequence[str], names: frozenset[str], home:
         whole=not kept & {NODES, PODS, QUEUES},
         everywhere=PODS not in kept,
         namespaces=tuple(namespaces),
-        unseen=tuple(_words(p.kind, namespaces) for p in hidden if not p.kind.only),
+        unseen=tuple(_words(p.kind, namespaces) for p in hidden if not p.kind.only and p.kind not in NOT_NEEDED),
         objects=tuple(objects),
     )
 

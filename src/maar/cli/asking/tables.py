@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from rich.console import RenderableType
 from rich.table import Table
 
-from maar.cli.printing import UNWRAPPED, printed
+from maar.cli.support.printing import UNWRAPPED, printed
 from maar.model.resources import PODS, devices_first, quantity
 from maar.views.records import Amounts, JobView, NodeView, QueueView, State
 
@@ -26,11 +26,13 @@ def jobs_text(jobs: Sequence[JobView], others: dict[str, int], now: float, wide:
     main = main_resource(j.requests for j in ordered)
     more = ("PLACE", "STARTS (P50 TO P90)") if wide and any(j.place or j.forecast for j in ordered) else ()
     prio = ("PRIO",) if wide else ()
-    table = _table("JOB", "QUEUE", "STATE", *prio, "PODS", short(main), "AGE", *more, "NODES OR WHY")
+    shards = ("SHARD",) if wide and any(j.shard is not None for j in ordered) else ()
+    table = _table("JOB", "QUEUE", *shards, "STATE", *prio, "PODS", short(main), "AGE", *more, "NODES OR WHY")
     for job in ordered:
         table.add_row(
             f"{job.namespace}/{job.name}",
             job.queue,
+            *((_shard(job.shard),) if shards else ()),
             job.state.value,
             *((str(job.priority),) if wide else ()),
             pods_of(job),
@@ -80,14 +82,16 @@ def nodes_text(nodes: Sequence[NodeView], wide: bool) -> str:
     if not nodes:
         return _lines(["no nodes"], wide)
     devices = sorted({n for node in nodes for n in node.allocatable if n not in PLAIN})
+    shards = ("SHARD",) if wide and any(node.shard is not None for node in nodes) else ()
     table = _table(
-        "NODE", "STATE", *(short(n) for n in devices[: None if wide else 2]), "CPU", "MEMORY", "PODS", "JOBS"
+        "NODE", *shards, "STATE", *(short(n) for n in devices[: None if wide else 2]), "CPU", "MEMORY", "PODS", "JOBS"
     )
     for node in sorted(nodes, key=lambda n: n.name):
         names = (*devices[: None if wide else 2], "cpu", "memory")
         pods = sum(j.pods for j in node.jobs) + node.others.pods + node.system.pods
         table.add_row(
             node.name,
+            *((_shard(node.shard),) if shards else ()),
             node.state,
             *(_part(name, node) for name in names),
             str(pods),
@@ -96,6 +100,10 @@ def nodes_text(nodes: Sequence[NodeView], wide: bool) -> str:
     states = Counter(node.state for node in nodes)
     counts = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
     return _lines([table, "", f"{_count(len(nodes), 'node')}: {counts}"], wide)
+
+
+def _shard(number: int | None) -> str:
+    return "-" if number is None else str(number)
 
 
 def pods_of(job: JobView) -> str:

@@ -73,6 +73,8 @@ class Accounting:
         """By UID of the job."""
         self._keys: dict[str, str] = {}
         """From the key of a gang to the UID of its job."""
+        self._named: dict[str, str] = {}
+        """From the name of a job (`namespace/name`) to its UID."""
         self._left: set[str] = set()
         """Jobs that are no longer Maar's and have not ended: their owner suspended them, or removed their bounds."""
         self._begun = False
@@ -87,6 +89,9 @@ class Accounting:
         self._begun = True
         now, doubtful = cycle.now, self._left
         for key, changed in (self._all_elastic() if begins else self._cache.changed).items():
+            if changed is not None and not self._cache.is_own(key):
+                self._keys.pop(key, None)  # another shard accounts for it
+                continue
             with self._cache.picture.problems.isolated(ACCOUNT, key):
                 if changed is not None and changed[0].elastic is not None:
                     found = self._cache.picture.elastic_job(key)
@@ -115,6 +120,7 @@ class Accounting:
         is_new = life is None
         if life is None:
             life = self._lives[uid] = self._begin(found, job, elastic)
+            self._named[f"{life.namespace}/{life.name}"] = uid
         life.key = job.key
         doubtful.discard(uid)
         if found.identity in self._cache.picture.elastic.assumed:
@@ -183,6 +189,8 @@ class Accounting:
         life.count(at)
         self._record(life, EventKind.ENDED, at, before=life.workers, how=end.how)
         del self._lives[life.uid]
+        if self._named.get(f"{life.namespace}/{life.name}") == life.uid:
+            del self._named[f"{life.namespace}/{life.name}"]
         return True
 
     def _catch_up(self, now: float) -> None:
@@ -210,6 +218,22 @@ class Accounting:
         jobs = self._cache.latest.jobs
         number = jobs.number.get(last.job)
         return number is not None and jobs.jobs[number].uid == last.uid
+
+    # -- questions
+
+    def nodes_of(self, name: str, workers: int) -> int | None:
+        """On how many nodes the workers of a job (`namespace/name`) run, if it has this many; None if not."""
+        life = self._lives.get(self._named.get(name, ""))
+        if life is None:  # nor is there a snapshot, before the first cycle
+            return None
+        latest = self._cache.latest
+        number = latest.jobs.number.get(life.key)
+        elastic = None if number is None else latest.jobs.jobs[number].elastic
+        if number is None or elastic is None:
+            return None
+        tasks = (latest.tasks.tasks[t] for t in latest.jobs.members[number])
+        nodes = [task.node for task in tasks if task.status is Status.BOUND and task.role == elastic.role]
+        return len(set(nodes)) if len(nodes) == workers else None
 
     # -- completed writes
 

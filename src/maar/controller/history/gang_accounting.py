@@ -73,6 +73,9 @@ class GangAccounting:
         for key, changed in (self._cache.all() if begins else self._cache.changed).items():
             if self._is_elastic(key, changed):
                 continue
+            if changed is not None and not self._cache.is_own(key):
+                self._lives.pop(key, None)  # another shard accounts for it
+                continue
             if changed is not None and _is_gang(*changed):
                 with self._cache.picture.problems.isolated(ACCOUNT, key):
                     self._see(changed[0], changed[1], cycle.now)

@@ -25,9 +25,12 @@ class FromHistory:
     def of(self, who: Who) -> Learnt:
         history = self._history
         category = scoped(who.namespace, who.category) or category_of(who.namespace, who.name)
-        left = history.remaining(f"{who.namespace}/{who.name}", category, who.accelerator, who.epochs)
+        name = f"{who.namespace}/{who.name}"
+        left = history.remaining(name, category, who.accelerator, who.epochs)
+        speeds = history.speeds(name, category, who.accelerator)
         return Learnt(
-            speedup=tuple(sorted(history.points(category, who.accelerator).items())),
+            speedup=speeds.points,
+            measured=speeds.measured,
             remaining=math.inf if left is None else left,
             restart=history.restart(category, who.accelerator),
         )

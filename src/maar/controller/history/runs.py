@@ -12,6 +12,7 @@ import msgspec
 from maar.controller.history.accounting import ACCOUNT
 from maar.controller.loop import Cycle
 from maar.controller.snapshots.cache import Cache
+from maar.forecast.arrivals import Asked, asked_by
 from maar.forecast.runtimes import Traits
 from maar.forecast.start import State, begin
 from maar.history.category import CATEGORY, scoped
@@ -23,6 +24,9 @@ from maar.kube.picture.picture import Picture
 from maar.model.jobs import Job
 from maar.model.resources import is_accelerator
 from maar.model.tasks import Status, Task
+
+LONGEST = 4096
+"""The most bytes that are kept of what a job asked for. A gang of many different pods is not kept. Tuned by hand."""
 
 
 class Life(msgspec.Struct):
@@ -36,6 +40,7 @@ class Life(msgspec.Struct):
     """Name and uid of the object that its owner submitted, if Maar knows the kind."""
     accelerator: str = ""
     traits: Traits = Traits()
+    asked: Asked | None = None
     started: float | None = None
     seconds: float = 0.0
     """At the requested size, until `last`."""
@@ -64,6 +69,9 @@ class Runs:
         """Look at the changes between the last two snapshots."""
         begins, self._begun = not self._begun, True
         for key, changed in (self._cache.all() if begins else self._cache.changed).items():
+            if changed is not None and not self._cache.is_own(key):
+                self._lives.pop(key, None)  # another shard records it
+                continue
             with self._cache.picture.problems.isolated(ACCOUNT, key):
                 if changed is not None and is_ours(*changed):
                     self._see(changed[0], changed[1], cycle.now)
@@ -92,7 +100,7 @@ class Runs:
         if found.state is State.OVER:
             began = [task.started for task in tasks if task.started is not None]
             if life.started is None and began and not is_new:  # it started and ended between two cycles
-                life.started, life.traits = min(began), found.traits
+                life.started, life.traits, life.asked = min(began), found.traits, asked_by(job, tasks)
                 life.seconds = now - life.started
             failed = any(task.status is Status.FAILED for task in tasks)
             self._end(life, FAILED if failed else COMPLETED, now)
@@ -103,7 +111,7 @@ class Runs:
                 life.started = min(min((t.started for t in bound if t.started is not None), default=now), now)
                 life.seconds, life.last = found.elapsed, now
             if found.traits.gpus >= life.traits.gpus:  # pods that have ended may be deleted
-                life.traits = found.traits
+                life.traits, life.asked = found.traits, asked_by(job, tasks)
             life.speed = found.speeds[found.size] / found.reference
 
     def _life(self, job: Job, tasks: tuple[Task, ...]) -> Life:
@@ -144,8 +152,14 @@ class Runs:
                 category=traits.category,
                 accelerator=life.accelerator,
                 declared=traits.limit,
+                asked=_written(life.asked),
             )
         )
+
+
+def _written(asked: Asked | None) -> str:
+    text = "" if asked is None else msgspec.json.encode(asked).decode()
+    return text if len(text) <= LONGEST else ""
 
 
 def is_ours(job: Job, tasks: tuple[Task, ...]) -> bool:

@@ -98,6 +98,9 @@ class Reports:
             if number is None:
                 self._forget(key)
                 continue
+            if not cache.is_own(key):
+                self._leave(key)
+                continue
             with cache.picture.problems.isolated(REPORT, key):
                 has_news = key in news or key in self._handed
                 self._handed.discard(key)
@@ -181,6 +184,13 @@ class Reports:
         self._removals.left(self._tellers.leave(key), self._now)
         self._stale.pop(key, None)
         self._lost.pop(key, None)
+
+    def _leave(self, key: str) -> None:
+        """Another shard writes about a job from now on. Its objects stay as they are."""
+        self._tellers.leave(key)
+        for known in (self._records, self._waits, self._stale, self._lost):
+            known.pop(key, None)
+        self._handed.discard(key)
 
     def _join(self, plan: Plan, by_job: ByJob) -> None:
         """Waiting jobs come first: after a restart a job that runs must not remove the note of one that waits."""
@@ -277,7 +287,7 @@ class Reports:
         wanted = {
             queue.name: QueueShows(snapshot.axes.amounts(row), deserved.get(queue.name), waiting[queue.name])
             for queue, row in zip(snapshot.queues.queues, sums, strict=True)
-            if queue.name in objects
+            if queue.name in objects and cache.owns_queue(queue.name)
         }
         shown = {name: objects[name].status for name in wanted}
         patches, self._queues_due = self._queues.patches(wanted, shown, snapshot.axes.names, now)

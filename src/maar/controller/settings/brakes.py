@@ -1,14 +1,17 @@
 """Brakes on evictions and resizes: paused, capped by rate, or switched off by queue; settable while running.
 
 They filter a plan, all or nothing. If not all victims of a job may be evicted now, the job gets neither the evictions
-nor the reserved room. Elastic jobs grow into room that other jobs give back: if one may not shrink now, none grows or
-starts. A job that waits because of the brakes gets that as its reason, and a cycle looks at it when they change.
+nor the reserved room. Nor does another job that shares a victim gang with it. Elastic jobs grow into room that other
+jobs give back: if one may not shrink now, none grows or starts. A bind that the limit of its queue permits only after
+blocked evictions or resizes is blocked too. A job that waits because of the brakes gets that as its reason, and a cycle
+looks at it when they change.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import deque
+from collections.abc import Callable
 from typing import Annotated
 
 import msgspec
@@ -19,12 +22,17 @@ from maar.model.elastic import Elastic
 from maar.model.plan import Cause, Evict, Hold, Plan, Target, Wait
 from maar.model.reasons import Reason
 from maar.model.snapshot import Snapshot
+from maar.session.uncovered import uncovered
 
 logger = logging.getLogger("maar.brakes")
 
 MINUTE = 60.0
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
+
+
+Share = Callable[[], tuple[frozenset[int], int]]
+"""Returns the shards of a process, and how many there are."""
 
 
 class BrakeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -46,6 +54,8 @@ class Brakes:
 
     def __init__(self, settings: BrakeSettings | None = None) -> None:
         self.settings = settings or BrakeSettings()
+        self.share: Share | None = None
+        """Of one of several shards: the limits are those of the whole cluster."""
         self._looked_at: BrakeSettings | None = None
         self._recent: deque[float] = deque()
         self._resized: deque[float] = deque()
@@ -62,7 +72,7 @@ class Brakes:
         for recent in (self._recent, self._resized):
             while recent and recent[0] <= now - MINUTE:
                 recent.popleft()
-        return self._sizes(self._evictions(plan, snapshot, now), snapshot, now)
+        return _within(plan, self._sizes(self._evictions(plan, snapshot, now), snapshot, now), snapshot)
 
     def _warn(self, snapshot: Snapshot) -> None:
         """Warn about names of missing queues: a queue may be created later, but a typo would protect nothing."""
@@ -77,8 +87,10 @@ class Brakes:
         by_job: dict[str, list[Evict]] = {}
         for evict in plan.evict:
             by_job.setdefault(evict.beneficiary, []).append(evict)
-        held = {job: self._held(evictions, snapshot, now) for job, evictions in by_job.items()}
-        stopped = {job: why for job, why in held.items() if why}
+        stopped: dict[str, str] = {}
+        for jobs in _together(plan, snapshot):
+            if why := self._held([evict for job in jobs for evict in by_job[job]], snapshot, now):
+                stopped.update(dict.fromkeys(jobs, why))
         if not stopped:
             return plan
         of = snapshot.tasks
@@ -96,24 +108,30 @@ class Brakes:
 
     def _held(self, evictions: list[Evict], snapshot: Snapshot, now: float) -> str:
         """Why these evictions are blocked now; empty if they are not."""
-        table, limit = snapshot.tasks, self.settings.per_minute
+        table, (limit, whole) = snapshot.tasks, self._limit(self.settings.per_minute, now)
         queues = {snapshot.jobs.jobs[int(table.job[table.number[e.task]])].queue for e in evictions}
-        room = limit is None or len(self._recent) + len(evictions) <= limit or (not self._recent and limit > 0)
+        room = limit is None or len(self._recent) + len(evictions) <= limit or (not self._recent and whole)
         off = sorted(queues & set(self.settings.queues_off))
         if self.settings.paused:
             why = "evictions are paused"
         elif off:
             why = f"evictions from queue `{off[0]}` are off"
         elif not room:
-            why = f"at most {limit} pods are evicted per minute"
+            why = f"at most {self.settings.per_minute} pods are evicted per minute"
         else:
             self._recent.extend([now] * len(evictions))
             return ""
         self.held += len(evictions)
         return why
 
+    def _limit(self, limit: int | None, now: float) -> tuple[int | None, bool]:
+        """The limit of this process, and whether it may exceed it for one job that needs more."""
+        if limit is None or self.share is None:
+            return limit, limit is not None and limit > 0
+        return share_of(limit, *self.share(), now)
+
     def _sizes(self, plan: Plan, snapshot: Snapshot, now: float) -> Plan:
-        stopped = self._stopped(plan, snapshot)
+        stopped = self._stopped(plan, snapshot, now)
         count = len(plan.resize) + len(plan.suspend) + len(plan.resume)
         self._resized.extend([now] * (count - len(stopped)))
         if not stopped:
@@ -133,16 +151,65 @@ class Brakes:
             wake_at=_first(plan.wake_at, None if self.settings.resizes_paused else self._resized),
         )
 
-    def _stopped(self, plan: Plan, snapshot: Snapshot) -> set[str]:
+    def _stopped(self, plan: Plan, snapshot: Snapshot, now: float) -> set[str]:
         less = {s.job for s in plan.suspend} | {r.job for r in plan.resize if r.after < r.before}
         more = {r.job for r in plan.resume} | {r.job for r in plan.resize if r.after >= r.before}
-        limit, recent = self.settings.resizes_per_minute, self._resized
-        room = limit is None or len(recent) + len(less | more) <= limit or (not recent and limit > 0)
+        (limit, whole), recent = self._limit(self.settings.resizes_per_minute, now), self._resized
+        room = limit is None or len(recent) + len(less | more) <= limit or (not recent and whole)
         if self.settings.resizes_paused or not room:
             return less | more
         jobs = snapshot.jobs
         off = {key for key in less if jobs.jobs[jobs.number[key]].queue in self.settings.queues_off}
         return off | more if off else set()
+
+
+def share_of(limit: int, shards: frozenset[int], of: int, now: float) -> tuple[int, bool]:
+    """What some of several shards may do in a minute, so that all together keep a limit in any minute.
+
+    Each has an equal part. What is left over goes to each in turn, for one minute of two, so that two turns are never
+    within one minute. Who has its turn may exceed its part for one job that needs more, as one Maar may.
+    """
+    if shards.issuperset(range(of)):
+        return limit, limit > 0
+    part, left = divmod(limit, of)
+    turn, second = divmod(now, 2 * MINUTE)
+    lucky = {(int(turn) + place) % of for place in range(max(left, 1))} if second < MINUTE else set()
+    mine = shards & lucky
+    return part * len(shards) + min(len(mine), left), bool(mine) and limit > 0
+
+
+def _together(plan: Plan, snapshot: Snapshot) -> list[list[str]]:
+    """The jobs that others are evicted for. Those with victims in one gang are together: it is not left in part."""
+    tasks, victims = snapshot.tasks, dict[str, set[int]]()
+    for evict in plan.evict:
+        victims.setdefault(evict.beneficiary, set()).add(int(tasks.job[tasks.number[evict.task]]))
+    groups: list[tuple[list[str], set[int]]] = []
+    for job, gangs in victims.items():
+        shared = [group for group in groups if group[1] & gangs]
+        groups = [group for group in groups if not group[1] & gangs]
+        jobs = [other for group in shared for other in group[0]]
+        groups.append(([*jobs, job], gangs.union(*(group[1] for group in shared))))
+    return [jobs for jobs, _ in groups]
+
+
+def _within(whole: Plan, part: Plan, snapshot: Snapshot) -> Plan:
+    """Without binds that have no room under the limit of their queue."""
+    left_out = uncovered(whole, part, snapshot)
+    if not left_out:
+        return part
+    tasks = snapshot.tasks
+    told = {wait.job for wait in part.waiting}
+    waits = (Wait(job, (_full(queue),)) for job, queue in sorted(left_out.items()) if job not in told)
+    return replace(
+        part,
+        bind=tuple(b for b in part.bind if tasks.tasks[tasks.number[b.task]].job not in left_out),
+        waiting=(*part.waiting, *waits),
+    )
+
+
+def _full(queue: str) -> Reason:
+    what = f"queue `{queue}` has no room before evictions or resizes that the brakes block"
+    return Reason("maar", "Braked", what, queue=queue)
 
 
 def _kept(target: Target, elastic: Elastic) -> Target:

@@ -17,6 +17,8 @@ class Settings(msgspec.Struct, frozen=True):
     """Maar schedules pods with these scheduler names."""
     namespace: str = "kube-system"
     """Maar's own namespace, with the ConfigMap `maar-state`."""
+    without: frozenset[str] = frozenset()
+    """Families of kinds (`maar.kube.kinds.FAMILIES`) that Maar neither reads nor writes, even if they are served."""
     node_selector: Selector | None = None
     """Maar uses only matching nodes."""
     gather: float = 0.005

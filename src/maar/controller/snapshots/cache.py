@@ -16,7 +16,7 @@ update the picture while a cycle runs; a snapshot is taken between two updates a
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -38,6 +38,7 @@ from maar.kube.kinds import Identity
 from maar.kube.picture.picture import Picture
 from maar.kube.picture.pods import Assumed
 from maar.model.plan import Plan
+from maar.model.resources import Mask
 from maar.model.snapshot import Changed, Cluster, Snapshot
 from maar.model.tasks import Status, Task
 
@@ -71,6 +72,9 @@ class Cache:
         """Jobs and other objects because of which a decision failed."""
         self._rebuild = False
         """Whether something other than a job is no longer set aside since the last snapshot."""
+        self._own: Mask | None = None
+        """The jobs of the last snapshot that this process decides for; `None`: all of them."""
+        self._own_queues: frozenset[str] | None = None
 
     @property
     def started(self) -> bool:
@@ -88,7 +92,16 @@ class Cache:
         update = self.picture.take(now)
         self._woken = False
         around = update.around
-        if self._last is not None:
+        if self._last is not None and self._own is not None:
+            # Others may have changed the election; what this process wrote is among it (`read.state`).
+            last, seen = self._last, around.elect
+            if last.elect is not None and self.is_own(last.elect.job):
+                around = replace(around, elect=last.elect, locks=last.locks)
+            elif seen is not None and self.is_own(seen.job):
+                around = replace(around, elect=None, locks=())  # it has ended, and its entry is not written yet
+            around = replace(around, rounds=_latest(around.rounds, last.rounds))
+            around = replace(around, resized=_latest(around.resized, self.pool_times.current()))
+        elif self._last is not None:
             # The election and locks of the last plan are still on their way to the objects.
             last, resized = self._last, self.pool_times.current()
             around = replace(
@@ -116,6 +129,34 @@ class Cache:
         self._index(self.changed)
         self._keep_resting(frozenset(self.changed))
         return self._snapshot
+
+    # -- one of several shards
+
+    def decide_for(self, jobs: Mask, queues: frozenset[str]) -> None:
+        """Other processes decide for all other jobs and queues of the last snapshot."""
+        self._own, self._own_queues = jobs, queues
+
+    def decide_for_all(self) -> None:
+        self._own = self._own_queues = None
+
+    @property
+    def shares(self) -> bool:
+        """Whether other processes decide for some jobs."""
+        return self._own is not None
+
+    def is_own(self, job: str) -> bool:
+        """Whether this process decides for a job. A job that no snapshot has yet may be anybody's."""
+        if self._own is None:
+            return True
+        row = self.latest.jobs.number.get(job)
+        return row is not None and row < len(self._own) and bool(self._own[row])
+
+    def owns_queue(self, queue: str) -> bool:
+        return self._own_queues is None or queue in self._own_queues
+
+    def tasks_of(self, job: str) -> tuple[str, ...]:
+        """The tasks of a job in the last snapshot."""
+        return tuple(task.key for task in self._tasks_of.get(job, ()))
 
     # -- what is set aside
 
@@ -288,7 +329,7 @@ class Cache:
             self._assume(nominate.task, Status.NOMINATED, nominate.node)
         bound = {bind.task for bind in plan.bind}
         for task in self._nominated_before():
-            if task.key not in promised and task.key not in bound:
+            if task.key not in promised and task.key not in bound and self.is_own(task.job):
                 self._assume(task.key, Status.PENDING, "")
         if self._last is None:
             self.pool_times.begin(self.latest.cluster.resized)
@@ -324,6 +365,11 @@ class Cache:
 
     def find(self, key: str) -> Task | None:
         return self._tasks.get(key)
+
+
+def _latest(one: Mapping[str, float], other: Mapping[str, float]) -> dict[str, float]:
+    """The later of two times for each name."""
+    return {name: max(one.get(name, 0.0), other.get(name, 0.0)) for name in one.keys() | other.keys()}
 
 
 def _build(cluster: Cluster) -> int:

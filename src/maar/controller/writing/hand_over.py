@@ -22,9 +22,9 @@ from maar.kube.client.errors import Conflict
 from maar.kube.kinds.cluster import PODS
 from maar.kube.picture.picture import Picture
 from maar.kube.picture.pods import Assumed
-from maar.kube.read.claims import BOUND_BY_CONTROLLER, SELECTED_NODE, is_bound, selected_node
-from maar.kube.read.free_volumes import wanted
-from maar.kube.read.reach import reaches, volume_ways
+from maar.kube.read.storage.claims import BOUND_BY_CONTROLLER, SELECTED_NODE, is_bound, selected_node
+from maar.kube.read.storage.free_volumes import wanted
+from maar.kube.read.storage.reach import reaches, volume_ways
 from maar.kube.wire.api_resources import CLAIMS, VOLUMES
 from maar.kube.wire.volumes import PersistentVolume, PersistentVolumeClaim
 from maar.kube.write.executor import Failed, Outcome, Patch
@@ -92,6 +92,13 @@ class HandOvers:
 
     def concerns(self, pod: str) -> bool:
         return pod in self._storage.claims_of
+
+    def nodes(self) -> set[str]:
+        """The nodes of pods that wait for their volumes."""
+        return {one.node for one in self._waiting.values()}
+
+    def pods(self) -> frozenset[str]:
+        return frozenset(self._waiting)
 
     def begin(self, pod: str, uid: str, node: str, now: float) -> list[str]:
         """A pod was given a node; returns its claims that have no volume yet."""

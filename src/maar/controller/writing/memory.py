@@ -13,12 +13,23 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import NamedTuple
 
+import msgspec
+
 from maar.controller.snapshots.cache import Cache
 from maar.kube.kinds.cluster import NODES as NODES_KIND
 from maar.kube.kinds.cluster import STATE
-from maar.kube.read.state import State, entry_of, others_in, write_state
+from maar.kube.read.state import (
+    State,
+    entry_of,
+    entry_of_shard,
+    others_in,
+    read_entry,
+    shard_entries,
+    write_state,
+)
 from maar.kube.wire import annotations as known
 from maar.kube.wire.api_resources import CONFIG_MAPS, NODES
+from maar.kube.wire.cluster import ConfigMap
 from maar.kube.write.executor import Create, Outcome, Patch, Work
 from maar.model.plan import Lock, Plan
 
@@ -54,17 +65,25 @@ class Memory:
         self._submit = submit
         self._trigger = trigger
         self._namespace = namespace
-        self._entry = entry_of(scheduler_names)
+        self._whole = self._entry = entry_of(scheduler_names)
         self._in_flight = False
         self._sent: Sent | None = None
         self._locks: dict[str, Sent] = {}
         """Changes of locks that no watch has shown yet, by node."""
         self._locks_in_flight: set[str] = set()
 
+    def belongs_to(self, shard: int) -> None:
+        """Write the entry of one of several shards."""
+        self._entry = entry_of_shard(self._whole, shard)
+
     def send(self, plan: Plan, now: float) -> None:
-        """Write what differs from what the watches show."""
-        self._send_state(State(plan.elect, plan.expired, self._cache.pool_times.current(), plan.rounds), now)
-        self._send_locks(plan, now)
+        """Write what differs from what the watches show. The election of another shard is not written here."""
+        is_own = self._cache.is_own
+        elect = plan.elect if plan.elect is not None and is_own(plan.elect.job) else None
+        expired = tuple(e for e in plan.expired if is_own(e.job)) if self._cache.shares else plan.expired
+        self._send_state(State(elect, expired, self._cache.pool_times.current(), plan.rounds), now)
+        if elect is plan.elect:
+            self._send_locks(plan, now)
 
     def due(self) -> float | None:
         """When a write that is not seen has to be tried again."""
@@ -79,13 +98,14 @@ class Memory:
         seen = self._cache.picture.objects.of(STATE).get(f"{self._namespace}/{STATE.only}")
         text = write_state(state, others_in(seen, self._entry))
         version = "" if seen is None else seen.metadata.resource_version
-        if text == (EMPTY if seen is None else seen.data.get(self._entry, EMPTY)):
+        ended = self._ended(seen)
+        if not ended and text == (EMPTY if seen is None else seen.data.get(self._entry, EMPTY)):
             self._sent = None
             return
         if self._in_flight or (self._sent is not None and self._sent.before == version and _is_soon(self._sent, now)):
             return
         self._in_flight, self._sent = True, Sent(text, version, now + PATIENCE)
-        data = {self._entry: text}
+        data = {**ended, self._entry: text}
         if seen is None:
             body = {
                 "apiVersion": CONFIG_MAPS.api_version,
@@ -97,6 +117,17 @@ class Memory:
         else:
             change = {"metadata": {"resourceVersion": version}, "data": data}
             self._submit(Patch(CONFIG_MAPS.path(self._namespace, STATE.only), change), self._written)
+
+    def _ended(self, seen: ConfigMap | None) -> dict[str, str]:
+        """Entries of other shards with an election of a job that this process decides for now, without it."""
+        if seen is None or not self._cache.shares:
+            return {}
+        found = {}
+        for key in shard_entries(seen, self._whole):
+            state = read_entry(seen, key)
+            if key != self._entry and state.elect is not None and self._cache.is_own(state.elect.job):
+                found[key] = write_state(msgspec.structs.replace(state, elect=None))
+        return found
 
     def _written(self, outcome: Outcome) -> None:
         self._in_flight = False

@@ -18,6 +18,7 @@ from maar.controller.snapshots.cache import Cache
 from maar.controller.writing.batches import Batch, Batches
 from maar.controller.writing.gates import Gates
 from maar.controller.writing.hand_over import HandOvers
+from maar.controller.writing.limits import LimitedWrites
 from maar.controller.writing.memory import Memory
 from maar.controller.writing.provisioning import Provisioning
 from maar.controller.writing.refusals import Refusals
@@ -65,15 +66,19 @@ class Outbox:
         )
         self._hand_overs.on_left.append(partial(self._batches.ended, given=False))
         self.resizes = Resizes(cache, subjects, self._submit_patch, events.emit, trigger, reports.pace)
+        self._limited = LimitedWrites(cache, self._send_bind, self._drop_bind, self.resizes.grow)
+        self.resizes.waits = self._limited.holds_job
+        self.resizes.on_smaller.append(self._limited.shrunk)
         self._gates = Gates(cache, self._submit_patch, trigger)
         self.memory = Memory(cache, self._submit_patch, trigger, settings.namespace, settings.scheduler_names)
 
     def send(self, plan: Plan, now: float) -> None:
         """Carry out a plan. The cache has assumed it already, except for sizes, which are assumed here."""
+        self._limited.take(plan)
         self.resizes.send(plan, now)
+        self._send_evictions(plan)
         self._send_binds(plan, now)
         self._hand_overs.go_on(now)
-        self._send_evictions(plan)
         self._gates.send(plan, now)
         self.memory.send(plan, now)
         for writes in self._reports.after(plan, now):
@@ -94,6 +99,16 @@ class Outbox:
             self._reports.look_again(settled, now)
             self._trigger()
 
+    def nodes_in_use(self) -> set[str]:
+        """The nodes to which pods are being bound, or will be when they have their volumes."""
+        return self._executor.binding_to() | self._hand_overs.nodes() | self._limited.nodes()
+
+    def unsettled(self) -> frozenset[str]:
+        """The paths of objects with writes, sent or not, that are not settled, to be compared with a later answer."""
+        pods = (key.partition("/") for key in self._hand_overs.pods() | self._limited.pods())
+        later = {PODS.path(namespace, name) for namespace, _, name in pods}
+        return self._executor.unsettled() | later | self.resizes.unsent()
+
     async def has_room(self, patience: float) -> None:
         """Wait until all pending writes can be in flight at once, up to a limit in seconds."""
         await self._executor.has_room(patience)
@@ -113,6 +128,8 @@ class Outbox:
                 self._withdraw_gang(task, outcome)
             if isinstance(work, Bind) and task is not None and getattr(outcome, "final", True):
                 self._batches.ended(task, not isinstance(outcome, Failed))
+            if isinstance(work, Evict | Delete) and task is not None and getattr(outcome, "final", True):
+                self._limited.evicted(task, not isinstance(outcome, Failed))
             if isinstance(outcome, Failed):
                 if task is not None and not outcome.final:
                     # It is unknown whether the write happened: keep the assumption and try again.
@@ -175,6 +192,10 @@ class Outbox:
             listener(batch.job)
 
     def _submit_bind(self, pod: str, uid: str, node: str) -> None:
+        if not self._limited.holds(pod, uid, node):
+            self._send_bind(pod, uid, node)
+
+    def _send_bind(self, pod: str, uid: str, node: str) -> None:
         seen = self._cache.picture.pod(pod)
         if seen is None or seen.metadata.uid != uid:  # gone since the decision
             self._batches.ended(pod, given=False)
@@ -182,6 +203,12 @@ class Outbox:
         self._submit(Bind(seen, node), pod)
         if self._settings.pod_events and not self._tells_itself(pod):
             self._events.emit(pod_reference(pod, uid), "Normal", "Scheduled", f"bound to {node}")
+
+    def _drop_bind(self, pod: str) -> None:
+        """The room in its queue is not there: decide about the pod again."""
+        self._batches.ended(pod, given=False)
+        self._cache.forget(pod)
+        self._trigger()
 
     def _tells_itself(self, pod: str) -> bool:
         """Whether a pod has the events of its job: its batch emits the same one."""
@@ -212,6 +239,7 @@ class Outbox:
             task = self._cache.task(evict.task)
             seen = self._cache.picture.pod(evict.task)
             if seen is None or seen.metadata.uid != task.uid:
+                self._limited.evicted(evict.task, accepted=True)
                 continue
             kind = Delete if self._settings.delete_victims or not evict.budgets_apply else Evict
             # Emitted after the eviction: a budget may refuse it.

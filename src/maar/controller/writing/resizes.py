@@ -2,7 +2,8 @@
 
 This is part of the outbox. The order is Voda's: halts, scale-ins, starts, scale-outs. Starts and scale-outs are written
 only after all halts and scale-ins are written, so that jobs never request more than the cluster has. If one of those is
-refused, nothing grows, and the next cycle decides again. A decision is assumed in the picture at once, so that the next
+refused, nothing grows, and the next cycle decides again. A job whose queue has room only after evictions waits for
+these too (`limits`). A decision is assumed in the picture at once, so that the next
 cycle sees it, until a watch shows it or the API server refuses it. Notes for the owner (current workers, planned
 workers, why) and holds are written together with the size. Holds that change alone are written at once. Notes that
 change alone are live numbers: all jobs together get one per second, in turn.
@@ -89,6 +90,10 @@ class Resizes:
         """Starts and scale-outs that wait for halts and scale-ins, by job."""
         self.on_written: list[Callable[[ElasticJob, Change, ChangeJob], None]] = []
         """Called for changes that were written."""
+        self.on_smaller: list[Callable[[str, bool], None]] = []
+        """Called for each halt and scale-in: the job, and whether it was written."""
+        self.waits: Callable[[str], bool] = lambda job: False
+        """Whether a job may not grow yet; then `grow` is called."""
 
     def send(self, plan: Plan, now: float) -> None:
         """Carry out a plan's sizes, holds and notes."""
@@ -99,8 +104,11 @@ class Resizes:
         down, up = changes(plan)
         isolated = self._cache.picture.problems.isolated
         for change in down:
+            sent = False
             with isolated(RESIZE, change.job):
-                self._go_down(change, notes)
+                sent = self._go_down(change, notes)
+            if not sent:
+                self._tell_smaller(change.job, written=False)
         for change in up:
             with isolated(RESIZE, change.job):
                 prepared = self._prepare(change, notes)
@@ -114,12 +122,17 @@ class Resizes:
         """When a note is due because of time alone."""
         return max(self._pace.due(), now) if self._has_notes else None
 
+    def unsent(self) -> set[str]:
+        """The paths of jobs that will start or grow as soon as there is room."""
+        return {prepared.work.key for prepared in self._waiting.values()}
+
     # -- sizes
 
-    def _go_down(self, change: Change, notes: dict[str, Note]) -> None:
+    def _go_down(self, change: Change, notes: dict[str, Note]) -> bool:
+        """Send a halt or scale-in; whether there is an object to write to."""
         prepared = self._prepare(change, notes)
         if prepared is None:
-            return
+            return False
         self._waiting.pop(change.job, None)
         self._going_down += 1
 
@@ -128,26 +141,43 @@ class Resizes:
             prepared.done(outcome)
             if isinstance(outcome, Failed):
                 self._cancel_growth()
+            self._tell_smaller(change.job, written=not isinstance(outcome, Failed))
             self._go_up()
 
         self._submit(prepared.work, arrived)
+        return True
+
+    def _tell_smaller(self, job: str, written: bool) -> None:
+        for listener in self.on_smaller:
+            listener(job, written)
 
     def _go_up(self) -> None:
         """Send starts and scale-outs, unless a halt or scale-in is not done yet."""
         if self._going_down:
             return
-        waiting, self._waiting = self._waiting, {}
-        for prepared in waiting.values():
+        for job in [job for job in self._waiting if not self.waits(job)]:
+            prepared = self._waiting.pop(job)
             self._submit(prepared.work, prepared.done)
+
+    def grow(self, job: str, may: bool) -> None:
+        """The queue of a job has room for it now, or will not get it."""
+        if may:
+            self._go_up()
+        elif job in self._waiting:
+            self._cancel(job)
+            self._trigger()
 
     def _cancel_growth(self) -> None:
         """Cancel starts and scale-outs after a refused halt or scale-in; the next cycle decides again."""
-        for job, prepared in self._waiting.items():
-            self._noted.pop(job, None)
-            self._cache.forget_job(prepared.identity)
-            self._cache.pool_times.settle(job, made=False)
-        self._waiting.clear()
+        for job in list(self._waiting):
+            self._cancel(job)
         self._trigger()
+
+    def _cancel(self, job: str) -> None:
+        prepared = self._waiting.pop(job)
+        self._noted.pop(job, None)
+        self._cache.forget_job(prepared.identity)
+        self._cache.pool_times.settle(job, made=False)
 
     def _prepare(self, change: Change, notes: dict[str, Note]) -> Prepared | None:
         found = self._cache.picture.elastic_job(change.job)
@@ -207,6 +237,8 @@ class Resizes:
             of[hold.node] = of.get(hold.node, 0) + hold.count
         jobs = self._cache.latest.jobs
         held = {job.key for job in jobs.jobs if job.elastic is not None and job.elastic.holds}
+        if self._cache.shares:
+            held = {job for job in held if self._cache.is_own(job)}
         targets = {target.job: target for target in plan.targets if self._noted.get(target.job) != target}
         found: dict[str, Note] = {}
         for key in sorted(holds.keys() | held | targets.keys()):

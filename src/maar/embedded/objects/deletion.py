@@ -7,11 +7,11 @@ delete ──► pod on a node, grace > 0 ──► deletionTimestamp set ──
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from maar.embedded.objects.errors import Obj, conflict
 from maar.embedded.objects.kinds import NAMESPACES, PODS, Kind
+from maar.embedded.objects.metadata import now
 from maar.embedded.objects.store import Item, Key
 
 if TYPE_CHECKING:
@@ -94,8 +94,7 @@ def _marked(kind: Kind, item: Item, finalizers: list[str], grace: int) -> Obj:
     metadata = obj["metadata"]
     if not metadata.get("deletionTimestamp") and metadata.get("generation"):
         metadata["generation"] += 1
-    at = datetime.now(UTC) + timedelta(seconds=grace)
-    metadata["deletionTimestamp"] = at.strftime("%Y-%m-%dT%H:%M:%SZ")
+    metadata["deletionTimestamp"] = now(grace)
     if kind is not NAMESPACES:
         metadata["deletionGracePeriodSeconds"] = grace
     metadata["finalizers"] = finalizers

@@ -17,7 +17,7 @@ from maar.embedded.objects.metadata import now
 from maar.embedded.objects.pods import set_condition
 from maar.embedded.objects.store import Event, Item, Key
 from maar.embedded.parts.dirty import Dirty
-from maar.kube.kinds.kubeflow import INDEX_LABEL, ROLE_LABEL, member
+from maar.kube.kinds.kubeflow.family import INDEX_LABEL, ROLE_LABEL, member
 
 GROUP, VERSION = "kubeflow.org", "v1"
 ROLES = {"PyTorchJob": "pytorchReplicaSpecs", "MPIJob": "mpiReplicaSpecs"}

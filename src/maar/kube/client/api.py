@@ -6,8 +6,9 @@ elections and events write. `Api` never retries a failed request; the caller dec
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Mapping
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
@@ -18,7 +19,7 @@ from maar.kube.client.transport import CONNECTIONS, JSON, Transport
 from maar.kube.wire.api_resources import PODS, Resource
 from maar.kube.wire.base import Object
 
-__all__ = ["Api", "Broken", "Listed", "WatchEvent"]
+__all__ = ["Api", "Broken", "Listed", "WatchEvent", "Write"]
 
 T = TypeVar("T", bound=Object)
 
@@ -36,10 +37,27 @@ PATCHES: dict[PatchKind, str] = {
 Body = bytes | msgspec.Struct | dict[str, Any] | list[Any]
 
 
+class Write(NamedTuple):
+    """What a request writes, for counting."""
+
+    resource: str
+    """`pods`, `pods/binding`"""
+    verb: str
+    result: str
+    """`done` or `failed`"""
+
+
 class Api:
-    def __init__(self, transport: Transport, lost: Callable[[], bool] = lambda: False) -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        lost: Callable[[], bool] = lambda: False,
+        writes: Counter[Write] | None = None,
+    ) -> None:
         self._transport = transport
         self._lost = lost
+        self.writes: Counter[Write] = Counter() if writes is None else writes
+        """Every request that is no read, by what it writes."""
 
     @classmethod
     async def open(cls, access: Access, *, connections: int = CONNECTIONS) -> Api:
@@ -48,7 +66,7 @@ class Api:
 
     def while_not(self, lost: Callable[[], bool]) -> Api:
         """The same connections, for requests that are not sent any more, except reads, once `lost` returns true."""
-        return Api(self._transport, lost)
+        return Api(self._transport, lost, self.writes)
 
     def of_caller(self, token: str, *, connections: int) -> Api:
         """Another client of the same server: with the token of another user, and nothing of our own. Close it."""
@@ -79,7 +97,14 @@ class Api:
 
         check()  # now, and again after all that a request waits for: credentials, a free connection, a new connection
         data = body if isinstance(body, bytes) or body is None else msgspec.json.encode(body)
-        return await self._transport.request(verb, path, params, timeout, data, content_type, check)
+        result = "failed"
+        try:
+            answer = await self._transport.request(verb, path, params, timeout, data, content_type, check)
+            result = "done"
+        finally:
+            if verb != "GET":
+                self.writes[Write(resource_in(path), verb, result)] += 1
+        return answer
 
     async def get(self, path: str, *, params: Mapping[str, str] | None = None, timeout: float = TIMEOUT) -> bytes:
         return await self.request("GET", path, params=params, timeout=timeout)
@@ -196,6 +221,15 @@ class Api:
 
     async def _page(self, resource: Resource[T], path: str, params: dict[str, str]) -> Page[T]:
         return page(await self.get(path, params=params, timeout=LIST_TIMEOUT), resource)
+
+
+def resource_in(path: str) -> str:
+    """The plural of a path, with the subresource: never a name, of which there are endless ones."""
+    core, *rest = path.strip("/").split("/")
+    rest = rest[1:] if core == "api" else rest[2:]
+    if rest[:1] == ["namespaces"] and len(rest) > 2:
+        rest = rest[2:]
+    return "/".join(rest[::2])
 
 
 def _delete_options(uid: str | None, grace: int | None, version: str) -> dict[str, Any]:

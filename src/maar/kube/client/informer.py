@@ -133,9 +133,10 @@ class Informer(Generic[T]):
         self._version = ""
         self._opened: float | None = None
         """When the current or last watch was opened."""
-        self._again: asyncio.Future[None] | None = None
-        """Done once a list that was asked for has reached the sink."""
+        self._asked: list[asyncio.Future[None]] = []
+        """Each is done once a list that began after it was asked for has reached the sink."""
         self._interrupt = asyncio.timeout(None)
+        self._hurry = asyncio.Event()
         self._missing: float | None = None
         """When the server was first found not to serve the kind."""
         self._heard = clock()
@@ -149,17 +150,14 @@ class Informer(Generic[T]):
         backoff = Backoff(self._pace.first, self._pace.most, self._dice)
         while True:
             wait, self._opened = 0.0, None
-            again = self._again
-            version = self._version = self._version if again is None else ""
+            is_asked, has_listed = bool(self._asked), False
+            version = self._version = "" if self._asked else self._version
             try:
                 if not self._version:
-                    await self._list()
-                    version = self._version
-                    if again is not None:
-                        self._again = None
-                        again.set_result(None)
+                    await self._list_asked()
+                    version, has_listed = self._version, True
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(0 if self._again is not None else None) as self._interrupt:
+                    async with asyncio.timeout(0 if self._asked else None) as self._interrupt:
                         await self._watch()
             except Gone as error:
                 log.info("%s: listing again: %s", self.resource, error)
@@ -176,15 +174,36 @@ class Informer(Generic[T]):
                 wait = max(wait, self._dice.uniform(0.0, self._pace.jitter))
             else:
                 wait = backoff.next(wait)
-            await asyncio.sleep(0.0 if self._again is not None and again is None else wait)
+            is_new = bool(self._asked) and (has_listed or not is_asked)
+            await self._pause(0.0 if is_new else wait)
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait, until somebody asks for a list: a take-over does not wait because earlier requests have failed."""
+        self._hurry.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._hurry.wait()
 
     async def list_again(self) -> None:
         """List everything again, and return when the sink has it: the list shows all that happened before this call."""
-        if self._again is None:
-            self._again = asyncio.get_running_loop().create_future()
-            with contextlib.suppress(RuntimeError):  # no watch is open
-                self._interrupt.reschedule(0)
-        await asyncio.shield(self._again)
+        asked = asyncio.get_running_loop().create_future()
+        self._asked.append(asked)
+        self._hurry.set()
+        with contextlib.suppress(RuntimeError):  # no watch is open
+            self._interrupt.reschedule(0)
+        await asked
+
+    async def _list_asked(self) -> None:
+        """List, and tell those who had asked for it before. A list that is on its way may be too old for others."""
+        asked, self._asked = self._asked, []
+        try:
+            await self._list()
+        except BaseException:
+            self._asked = asked + self._asked
+            raise
+        for one in asked:
+            if not one.done():
+                one.set_result(None)
 
     def _worked(self, version: str) -> bool:
         """Whether the watch that started from `version` made progress, however it ended."""

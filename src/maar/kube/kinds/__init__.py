@@ -17,24 +17,18 @@ from maar.kube.kinds import (
     annotation,
     batchjob,
     cluster,
-    jaxjob,
     jobset,
     leaderworkerset,
-    mpijob,
-    paddlejob,
     plugins_podgroup,
-    pytorchjob,
     raycluster,
     rayjob,
-    tfjob,
-    trainjob,
     upstream_podgroup,
     volcano_podgroup,
     volcanojob,
-    xgboostjob,
 )
 from maar.kube.kinds.gang import GangSpec
 from maar.kube.kinds.kind import GangSource, JobKind, Kind, PodGroupKind, Right
+from maar.kube.kinds.kubeflow import jaxjob, mpijob, paddlejob, pytorchjob, tfjob, trainjob, xgboostjob
 from maar.kube.wire import annotations as known
 from maar.kube.wire.api_resources import api_group
 from maar.kube.wire.base import OwnerReference
@@ -78,6 +72,9 @@ JOB_KINDS: tuple[AnyJobKind, ...] = tuple(source for source in SOURCES if isinst
 KINDS: tuple[AnyKind, ...] = (*CLUSTER_KINDS, *(source for source in SOURCES if isinstance(source, Kind)))
 """Every kind of object that Maar reads."""
 WATCHED: tuple[AnyKind, ...] = tuple(kind for kind in KINDS if kind.watched)
+FAMILIES: tuple[str, ...] = tuple(sorted({kind.family for kind in KINDS if kind.family}))
+"""The families of kinds that can be switched off."""
+NOTHING: frozenset[str] = frozenset()
 
 _RANKS = {source: rank for rank, source in enumerate(SOURCES)}
 _BY_VERSION = {(r.api_version, r.kind): kind for kind in reversed(KINDS) for r in (kind.resource, *kind.older)}
@@ -172,14 +169,23 @@ def _number(text: str | None) -> int | None:
     return int(text[-18:]) if text and text.isascii() and text.isdecimal() else None
 
 
-def rights() -> list[Right]:
-    """Everything that Maar must be allowed to do in a cluster, each once."""
-    return sorted({right for kind in KINDS if not kind.only for right in kind.rights} | set(cluster.WRITTEN_ONLY))
+def rights(without: frozenset[str] = NOTHING) -> list[Right]:
+    """Everything that Maar must be allowed to do in a cluster, each once; `without` some families."""
+    return sorted({right for kind in _anywhere(without) for right in kind.rights} | set(cluster.WRITTEN_ONLY))
 
 
-def rights_to_read() -> list[Right]:
+def rights_to_read(without: frozenset[str] = NOTHING) -> list[Right]:
     """The reading half of them, and what else `maar web` needs."""
-    return sorted({*_reading(kind for kind in KINDS if not kind.only), *cluster.WEB_ONLY})
+    return sorted({*rights_of_shadow(without), *cluster.WEB_ONLY})
+
+
+def rights_of_shadow(without: frozenset[str] = NOTHING) -> list[Right]:
+    """The reading half of them: what `maar run --dry-run` needs."""
+    return sorted(set(_reading(_anywhere(without))))
+
+
+def _anywhere(without: frozenset[str]) -> Iterator[AnyKind]:
+    return (kind for kind in KINDS if not kind.only and kind.family not in without)
 
 
 def rights_to_read_at_home() -> list[tuple[str, Right]]:
@@ -200,6 +206,7 @@ def rights_at_home() -> list[tuple[str, Right]]:
 
 __all__ = [
     "ALONE",
+    "FAMILIES",
     "JOB_KINDS",
     "KINDS",
     "SOURCES",
@@ -210,6 +217,7 @@ __all__ = [
     "owner_kinds",
     "rights",
     "rights_at_home",
+    "rights_of_shadow",
     "rights_to_read",
     "rights_to_read_at_home",
 ]

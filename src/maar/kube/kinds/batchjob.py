@@ -121,6 +121,7 @@ def write(item: BatchJob, resource: Resource[Object], was: ElasticSpec, wanted: 
 
 
 KIND = JobKind(
+    family="jobs",
     resource=Resource("batch", "v1", "jobs", "Job", True, BatchJob),
     writes={"": ("patch",)},
     title="owner",

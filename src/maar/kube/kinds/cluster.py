@@ -8,6 +8,7 @@ from maar.kube.wire import api_resources as resources
 NODES = Kind(resource=resources.NODES, writes={"": ("patch",)})
 NODE_METRICS = Kind(
     resource=resources.NODE_METRICS,
+    family="metrics",
     watched=False,
     also=tuple(
         Right(resources.CUSTOM_METRICS, f"nodes/{name}", ("get",))
@@ -32,14 +33,17 @@ QUEUES = Kind(
     writes={"": ("create",), "status": ("patch",)},
     unread=frozenset({"affinity", "dequeueStrategy", "extendClusters", "type"}),
 )
-HYPERNODES = Kind(resource=resources.HYPERNODES)
+HYPERNODES = Kind(resource=resources.HYPERNODES, family="volcano")
 PROVISIONING_REQUESTS = Kind(
     resource=resources.PROVISIONING_REQUESTS,
+    family="autoscaler",
     older=(resources.PROVISIONING_REQUESTS_V1BETA1,),
     writes={"": ("create", "delete")},
     also=(Right(resources.POD_TEMPLATES.group, resources.POD_TEMPLATES.plural, ("create", "delete")),),
 )
 STATE = Kind(resource=resources.CONFIG_MAPS, writes={"": ("create", "patch")}, only="maar-state")
+SHARD_MAPS = Kind(resource=resources.SHARD_MAPS, family="shards", writes={"": ("create", "update")})
+SHARDS = Kind(resource=resources.SHARDS, family="shards", writes={"": ("create", "update")})
 
 WRITTEN_ONLY = (
     Right(resources.EVENTS.group, resources.EVENTS.plural, ("create", "patch")),

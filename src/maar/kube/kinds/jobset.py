@@ -234,6 +234,7 @@ def _role(item: JobSet, members: Members) -> Role:
 
 
 KIND = JobKind(
+    family="jobset",
     resource=Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet", True, JobSet),
     writes={"": ("patch",)},
     title="owner",

@@ -84,6 +84,8 @@ class Kind(Generic[T]):
     """The name of the only object that Maar reads, in its own namespace; empty if it reads all of them."""
     form: Form = NO_FORM
     """What the training service completes and changes."""
+    family: str = ""
+    """Kinds of one family are switched off together (`--without`); empty: always read, because decisions need it."""
     watched: bool = True
     """Whether Maar watches it wherever it is served. The metrics API cannot be watched, and is read on request."""
 

@@ -122,6 +122,7 @@ def creates(item: LeaderWorkerSet) -> Iterator[Pod]:
 
 
 KIND = JobKind(
+    family="leaderworkerset",
     resource=Resource("leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet", True, LeaderWorkerSet),
     writes={"": ("patch",)},
     title="owner",

@@ -61,6 +61,7 @@ def tally(item: PluginsGroup) -> Tally:
 
 
 KIND = PodGroupKind(
+    family="scheduler-plugins",
     resource=Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup", True, PluginsGroup),
     writes={"": ("patch",), "status": ("patch",)},
     unread=frozenset({"scheduleTimeoutSeconds"}),

@@ -161,6 +161,7 @@ def write(item: RayCluster, resource: Resource[Object], was: ElasticSpec, wanted
 
 
 KIND = JobKind(
+    family="ray",
     resource=Resource("ray.io", "v1", "rayclusters", "RayCluster", True, RayCluster),
     older=(Resource("ray.io", "v1alpha1", "rayclusters", "RayCluster", True, RayCluster),),
     writes={"": ("patch",)},

@@ -87,6 +87,7 @@ def creates_none(item: RayJob) -> str:
 
 
 KIND = JobKind(
+    family="ray",
     resource=Resource("ray.io", "v1", "rayjobs", "RayJob", True, RayJob),
     older=(Resource("ray.io", "v1alpha1", "rayjobs", "RayJob", True, RayJob),),
     writes={"": ("patch",)},

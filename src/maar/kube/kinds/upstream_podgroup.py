@@ -115,6 +115,7 @@ BETA, ALPHA = (
 )
 
 KIND = PodGroupKind(
+    family="podgroups",
     resource=BETA,
     older=(ALPHA,),
     writes={"": ("patch",), "status": ("patch",)},

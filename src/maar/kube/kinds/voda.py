@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import msgspec
 
 from maar.kube.kinds.elastic import Bound
-from maar.kube.kinds.kubeflow import Spec
+from maar.kube.kinds.kubeflow.family import Spec
 from maar.kube.wire.values import whole
 
 ACCELERATOR = "vodascheduler/accelerator"

@@ -175,6 +175,7 @@ COMMANDS = Resource("bus.volcano.sh", "v1alpha1", "commands", "Command", True, P
 """Written only."""
 
 KIND = JobKind(
+    family="volcano",
     resource=Resource("batch.volcano.sh", "v1alpha1", "jobs", "Job", True, VolcanoJob),
     writes={"": ("patch",)},
     also=(Right(COMMANDS.group, COMMANDS.plural, ("create",)),),

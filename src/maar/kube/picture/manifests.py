@@ -38,6 +38,7 @@ class Manifests(NamedTuple):
     """Jobs without pods that are not planned."""
     warnings: list[str]
     """Fields that Maar does not know, where it knows all."""
+    picture: Picture
 
 
 class Place(NamedTuple):
@@ -120,9 +121,8 @@ def read_texts(
         files.places.update(dict.fromkeys(((PODS, pod) for pod in pods), files.places[owner.place].inside("template")))
     picture.read_short()
     cluster = picture.cluster(picture.take(now).around)
-    return Manifests(
-        cluster, dict(sorted(files.ignored.items())), dict(sorted(expected.items())), made.skipped, files.warnings
-    )
+    ignored = dict(sorted(files.ignored.items()))
+    return Manifests(cluster, ignored, dict(sorted(expected.items())), made.skipped, files.warnings, picture)
 
 
 def read_into(picture: Picture, paths: Iterable[str], scheduler_names: frozenset[str] | None, now: float) -> Manifests:
@@ -140,7 +140,7 @@ def read_into(picture: Picture, paths: Iterable[str], scheduler_names: frozenset
     expected = {owner.place[1]: len(pods) for owner, pods in made.pods}
     cluster = picture.cluster(picture.take(now).around)
     ignored = dict(sorted(files.ignored.items()))
-    return Manifests(cluster, ignored, dict(sorted(expected.items())), made.skipped, files.warnings)
+    return Manifests(cluster, ignored, dict(sorted(expected.items())), made.skipped, files.warnings, picture)
 
 
 def documents_in(paths: Iterable[str]) -> Iterator[tuple[Place, Any]]:

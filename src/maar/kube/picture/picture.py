@@ -36,6 +36,8 @@ from maar.kube.kinds.cluster import (
     PROVISIONING_REQUESTS,
     QUEUES,
     QUOTAS,
+    SHARD_MAPS,
+    SHARDS,
     STORAGE_CLASSES,
     VOLUMES,
 )
@@ -52,8 +54,8 @@ from maar.kube.picture.store import Store
 from maar.kube.picture.surroundings import Surroundings
 from maar.kube.read.knowledge import Knowledge
 from maar.kube.read.queues import may_admit
-from maar.kube.read.storage import KINDS as STORAGE_KINDS
-from maar.kube.read.storage import Storage
+from maar.kube.read.storage.state import KINDS as STORAGE_KINDS
+from maar.kube.read.storage.state import Storage
 from maar.kube.wire import annotations as known
 from maar.kube.wire import cluster as wire
 from maar.kube.wire.api_resources import Resource
@@ -68,7 +70,7 @@ SETTLING = 2.0
 """Seconds without a new pod after which a gang of unknown size is taken to be complete."""
 
 
-MISSING = frozenset((*STORAGE_KINDS, PRIORITY_CLASSES, HYPERNODES, NODE_METRICS))
+MISSING = frozenset((*STORAGE_KINDS, PRIORITY_CLASSES, HYPERNODES, NODE_METRICS, SHARD_MAPS, SHARDS))
 """Kinds whose objects count as missing if they do not decode: pods that need one of them wait."""
 
 
@@ -379,8 +381,10 @@ class Picture:
         elif kind is QUOTAS:
             self._around.note()
             return may_admit(before, after)
-        elif kind is PROVISIONING_REQUESTS:
-            pass  # No decision depends on it, but the controller looks at it after each cycle.
+        elif kind is PROVISIONING_REQUESTS or kind is SHARD_MAPS:
+            pass  # Not in the snapshot, but the controller looks at it in each cycle.
+        elif kind is SHARDS:
+            return before is None or after is None or before.spec != after.spec
         else:
             self._pods.outdated |= kind in (PRIORITY_CLASSES, NAMESPACES)
             self._around.note()

@@ -28,9 +28,9 @@ from maar.kube.read.neighbours import Namespaces
 from maar.kube.read.priorities import Priorities
 from maar.kube.read.requests import room_taken
 from maar.kube.read.shapes import Shapes, names_of, selectors_of
-from maar.kube.read.storage import Storage
+from maar.kube.read.storage.state import Storage
+from maar.kube.read.storage.volumes import needs
 from maar.kube.read.tasks import Member, member, moved_on, unread_member
-from maar.kube.read.volumes import needs
 from maar.kube.wire.errors import FieldError
 from maar.kube.wire.pods import Pod
 from maar.model.nodes import Node

@@ -21,7 +21,7 @@ from maar.kube.read.loads import load
 from maar.kube.read.nodes import lock, node
 from maar.kube.read.queues import namespace_weight, namespace_weights, queue, quota
 from maar.kube.read.state import State, read_state
-from maar.kube.read.storage import Storage
+from maar.kube.read.storage.state import Storage
 from maar.kube.read.tasks import Member
 from maar.kube.wire import cluster as wire
 from maar.kube.wire.errors import FieldError

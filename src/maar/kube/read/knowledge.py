@@ -49,6 +49,7 @@ class Learnt(msgspec.Struct, frozen=True):
     speedup: tuple[tuple[int, float], ...] = ()
     remaining: float = math.inf
     restart: float | None = None
+    measured: int = 0
 
 
 class Knowledge(Protocol):
@@ -73,7 +74,13 @@ class Learning:
         learnt = self._knowledge.of(who)
         self._used[identity] = who, learnt
         restart = learnt.restart if spec.restart is None else spec.restart
-        known = replace(job.elastic, speedup=learnt.speedup, remaining=learnt.remaining, restart=restart)
+        known = replace(
+            job.elastic,
+            speedup=learnt.speedup,
+            measured=learnt.measured,
+            remaining=learnt.remaining,
+            restart=restart,
+        )
         return replace(job, elastic=known)
 
     def forget(self, identity: Identity) -> None:

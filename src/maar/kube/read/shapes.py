@@ -16,7 +16,7 @@ from maar.kube.read.limits import check
 from maar.kube.read.neighbours import Matcher, Namespaces, pod_term, spread
 from maar.kube.read.requests import pod_limits, pod_requests
 from maar.kube.read.selectors import has, node_term
-from maar.kube.read.volumes import Needs
+from maar.kube.read.storage.volumes import Needs
 from maar.kube.wire import annotations as known
 from maar.kube.wire.annotations import Notes
 from maar.kube.wire.pods import Container, Pod, PodSpec, WireToleration

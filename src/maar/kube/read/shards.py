@@ -1,22 +1,33 @@
-"""The ShardMap between its object and `maar.shards.map`.
+"""ShardMap and Shards between their objects and `maar.shards`.
 
-A map that is wrong in any part is not used at all: with half a map, a node could have two owners.
+A map that is wrong in any part is not used at all: with half a map, a node could have two owners. A want that is wrong
+is left out: its shard writes all of its wants again.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
 import msgspec
 
 from maar.kube.wire.errors import FieldError
+from maar.kube.wire.shards import Shard, ShardMapSpec, Victim
 from maar.kube.wire.shards import ShardMap as WireMap
-from maar.kube.wire.shards import ShardMapSpec
+from maar.kube.wire.shards import Want as WireWant
+from maar.model.plan import Cause, Evict
 from maar.shards.map import ShardMap, problems
 from maar.shards.slots import slot_of
+from maar.shards.wants import Want
 
 MAP_NAME = "maar"
 SHARD_PREFIX = "shard-"
 MOST_BYTES = 1_300_000
 """Bytes of a map. etcd takes 1.5 MiB by default for an object with all its metadata."""
+MOST_WANTS = 256
+"""Wants of one shard, the first in the order: others wait until these are served."""
+MOST_WANTED = 20_000
+"""Nodes and victims in all wants of one shard."""
 DIGITS = 2
 """Digits of the number of a shard."""
 
@@ -60,6 +71,50 @@ def spec_of(made: ShardMap) -> ShardMapSpec:
     if (size := len(msgspec.json.encode(spec))) > MOST_BYTES:
         raise BrokenMap(f"{size} bytes, at most {MOST_BYTES} fit: too many nodes are lent")
     return spec
+
+
+def wants_of(item: Shard) -> tuple[Want, ...]:
+    """The wants in a Shard, without those that cannot be followed."""
+    shard = shard_number(item.name)
+    if shard is None:
+        return ()
+    return tuple(
+        Want(
+            shard,
+            want.job,
+            want.uid,
+            want.priority,
+            want.created.timestamp(),
+            want.nodes,
+            want.deadline.timestamp(),
+            want.asks,
+            tuple(Evict(v.pod, want.job, v.reason, _cause(v.cause), v.budgets_apply, v.grace) for v in want.victims),
+        )
+        for want in item.spec.wants
+        if want.created is not None and want.deadline is not None
+    )
+
+
+def wire_wants(wants: Iterable[Want]) -> tuple[WireWant, ...]:
+    """Wants of one shard, as they are written: as many as there is room for, the first ones."""
+    made, room = [], MOST_WANTED
+    for want in sorted(wants, key=lambda want: want.place)[:MOST_WANTS]:
+        room -= len(want.nodes) + len(want.victims)
+        if room < 0:
+            break
+        victims = (Victim(e.task, e.reason, e.cause.value, e.budgets_apply, e.grace) for e in want.victims)
+        created, deadline = (datetime.fromtimestamp(t, UTC) for t in (want.created, want.deadline))
+        made.append(
+            WireWant(want.job, want.uid, created, deadline, want.priority, want.asks, want.nodes, tuple(victims))
+        )
+    return tuple(made)
+
+
+def _cause(text: str) -> Cause:
+    try:
+        return Cause(text)
+    except ValueError:
+        return Cause.UNKNOWN
 
 
 def shard_name(shard: int) -> str:

@@ -46,12 +46,52 @@ def entry_of(scheduler_names: frozenset[str]) -> str:
     return re.sub(r"[^-._a-zA-Z0-9]", "_", ".".join(sorted(scheduler_names)))[:253] or DEFAULT_ENTRY
 
 
+def entry_of_shard(entry: str, shard: int) -> str:
+    """The key of one of several shards. The first one goes on with the entry of the Maar that led alone."""
+    return f"{entry}.shard-{shard}" if shard else entry
+
+
 def read_state(item: ConfigMap, scheduler_names: frozenset[str] | None) -> State:
-    """The state in a ConfigMap; a `FieldError` if it is malformed. Without names, the only entry or the default one."""
+    """The state in a ConfigMap; a `FieldError` if it is malformed. Without names, the only entry or the default one.
+
+    Each of several shards has an entry of its own. There is one election in a cluster: of several, the first counts,
+    and the others give up theirs.
+    """
     if scheduler_names is not None:
         entry = entry_of(scheduler_names)
     else:
         entry = next(iter(item.data)) if len(item.data) == 1 else DEFAULT_ENTRY
+    state = State()
+    for key in shard_entries(item, entry):
+        state = _together(state, read_entry(item, key))
+    return state
+
+
+def shard_entries(item: ConfigMap, entry: str) -> list[str]:
+    """The keys of all shards of a Maar."""
+    prefix = entry_of_shard(entry, 1)[:-1]
+    shards = (key for key in item.data if key.startswith(prefix) and key[len(prefix) :].isdecimal())
+    return [entry, *sorted(shards)]
+
+
+def _together(one: State, other: State) -> State:
+    """What two shards remember."""
+    elects = [elect for elect in (one.elect, other.elect) if elect is not None]
+    expired = {e.job: e for e in sorted((*one.expired, *other.expired), key=lambda e: e.at)}
+    return State(
+        min(elects, key=lambda elect: (elect.since, elect.job), default=None),
+        tuple(expired[job] for job in sorted(expired)),
+        _latest(one.resized, other.resized),
+        _latest(one.rounds, other.rounds),
+    )
+
+
+def _latest(one: dict[str, float], other: dict[str, float]) -> dict[str, float]:
+    return {name: max(one.get(name, 0.0), other.get(name, 0.0)) for name in one.keys() | other.keys()}
+
+
+def read_entry(item: ConfigMap, entry: str) -> State:
+    """The state in one entry; a `FieldError` if it is malformed."""
     text = item.data.get(entry, "")
     if not text:
         return State()

@@ -13,7 +13,7 @@ from maar.kube.kinds import index, role
 from maar.kube.read.devices import unaccounted
 from maar.kube.read.priorities import SYSTEM, Priorities, Priority
 from maar.kube.read.requests import Requests, negative_request
-from maar.kube.read.volumes import Needs
+from maar.kube.read.storage.volumes import Needs
 from maar.kube.wire import annotations as known
 from maar.kube.wire import values
 from maar.kube.wire.annotations import Notes

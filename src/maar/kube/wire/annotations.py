@@ -69,6 +69,8 @@ FENCED = "maar.dev/fenced"
 EPOCH = "maar.dev/epoch"
 INTENTS = "maar.dev/intents"
 """On the Lease: how often the leader has changed, and the objects that the leader may be writing to."""
+SPARE = "maar.dev/spare"
+"""On the Lease of a shard: a process without a shard, which asks the holder of several for this one."""
 
 CONSUMES_REQUEST = "autoscaling.x-k8s.io/consume-provisioning-request"
 CONSUMES_CLASS = "autoscaling.x-k8s.io/provisioning-class-name"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import field
 
-from maar.kube.wire.base import Int, Long, Object, Wire
+from maar.kube.wire.base import Int, Long, Object, Time, Wire
 
 
 class ShardMapSpec(Wire, frozen=True, omit_defaults=True):
@@ -24,6 +24,35 @@ class ShardMap(Object, frozen=True, kw_only=True):
     spec: ShardMapSpec
 
 
+class Victim(Wire, frozen=True, omit_defaults=True):
+    """A pod that another shard is asked to evict."""
+
+    pod: str
+    reason: str = ""
+    cause: str = ""
+    budgets_apply: bool = True
+    grace: Long | None = None
+
+
+class Want(Wire, frozen=True, omit_defaults=True):
+    """The nodes that a waiting job needs, of which other shards own some."""
+
+    job: str
+    uid: str
+    created: Time | None = None
+    deadline: Time | None = None
+    priority: Int = 0
+    asks: bool = False
+    nodes: tuple[str, ...] = ()
+    victims: tuple[Victim, ...] = ()
+
+
+class ShardSpec(Wire, frozen=True, omit_defaults=True):
+    """What the waiting jobs of a shard want from others."""
+
+    wants: tuple[Want, ...] = ()
+
+
 class ShardStatus(Wire, frozen=True):
     """Figures for people."""
 
@@ -39,4 +68,5 @@ class ShardStatus(Wire, frozen=True):
 class Shard(Object, frozen=True):
     """One shard."""
 
+    spec: ShardSpec = ShardSpec()
     status: ShardStatus = ShardStatus()

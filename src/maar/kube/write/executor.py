@@ -156,6 +156,16 @@ class Executor:
         path = PODS.path(pod.namespace, pod.name)
         return path in self._lines.entries or self._versions.covers(path, pod)
 
+    def binding_to(self) -> set[str]:
+        """The nodes of binds that are not settled."""
+        lines = self._lines.entries.values()
+        return {entry.work.node for line in lines for entry in line if isinstance(entry.work, Bind)}
+
+    def unsettled(self) -> frozenset[str]:
+        """The paths of all objects with a dangerous write that is not settled."""
+        lines = self._lines.entries.items()
+        return frozenset(key for key, line in lines if any(isinstance(entry.work, Guarded) for entry in line))
+
     def stop(self) -> None:
         """Send nothing from now on, and drop what is submitted; requests in flight are left alone."""
         self._stopped = True

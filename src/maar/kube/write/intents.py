@@ -57,6 +57,7 @@ class Election(Protocol):
     """What the intents need to know of a lease."""
 
     epoch: int
+    leading: bool
     succeeds: bool
 
     @property
@@ -110,7 +111,7 @@ class Intents:
 
     @property
     def epoch(self) -> int:
-        return max((page.election.epoch for page in self._pages), default=0)
+        return max((page.election.epoch for page in self._pages if page.election.leading), default=0)
 
     @property
     def lost(self) -> bool:
@@ -160,7 +161,11 @@ class Intents:
     def written(self, page: int, number: int) -> None:
         """A draft is on a Lease. What is on all of them may be sent."""
         self._pages[page].written = number
-        on_all = min(each.written for each in self._pages)
+        self.flush()
+
+    def flush(self) -> None:
+        """Let go what is on all Leases that are held now: one may have been given back."""
+        on_all = min((each.written for each in self._pages if each.election.leading), default=0)
         while self._drafted and self._drafted[0][0] <= on_all:
             for wanted in self._drafted.popleft()[1]:
                 wanted.then()
@@ -199,6 +204,12 @@ class Intents:
 
     def inherit_unreadable(self, text: str) -> None:
         self._unreadable = text
+
+    def fenced_one(self, path: str) -> None:
+        """One inherited object is settled. The next write of the Lease drops it: no successor fences it again."""
+        if path in self._inherited:
+            self._inherited.discard(path)
+            self._length -= len(path)
 
     def fenced(self) -> None:
         """Everything inherited is settled."""

@@ -31,7 +31,7 @@ import msgspec
 
 from maar.kube.client.api import Api
 from maar.kube.client.errors import ApiError, Conflict, NotFound, ServerFault
-from maar.kube.wire.annotations import EPOCH, INTENTS
+from maar.kube.wire.annotations import EPOCH, INTENTS, SPARE
 from maar.kube.wire.api_resources import LEASES
 from maar.kube.write.intents import Draft, Intents, read_paths
 
@@ -59,6 +59,37 @@ def now_with_sleep() -> float:
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
+class Claims:
+    """Which of several leases one process takes. One at a time; a second one only if nobody else has taken it."""
+
+    def __init__(self, patience: float = 0.0) -> None:
+        self._patience = patience
+        """Seconds that a process which has a lease leaves others to those who have none."""
+        self._held: set[LeaderElection] = set()
+        self._claimant: LeaderElection | None = None
+
+    def permit(self, candidate: LeaderElection, free_for: float) -> bool:
+        """Whether a candidate may take its lease now. `free_for`: seconds since the lease became free."""
+        if self._claimant not in (None, candidate):
+            return False
+        return not self._held or free_for >= self._patience
+
+    def begin(self, candidate: LeaderElection) -> None:
+        self._claimant = candidate
+
+    def ended(self) -> None:
+        """The lease could not be taken, or the take-over is complete: another lease may be taken."""
+        self._claimant = None
+
+    def taken(self, candidate: LeaderElection) -> None:
+        self._held.add(candidate)
+
+    def released(self, candidate: LeaderElection) -> None:
+        self._held.discard(candidate)
+        if self._claimant is candidate:
+            self.ended()
+
+
 class LeaderElection:
     """A candidate."""
 
@@ -75,6 +106,7 @@ class LeaderElection:
         intents: Intents | None = None,
         stand_by: bool = True,
         is_dead: Callable[[str], bool] = lambda holder: False,
+        claims: Claims | None = None,
         seed: int = 0,
         clock: Callable[[], float] = now_with_sleep,
     ) -> None:
@@ -97,11 +129,14 @@ class LeaderElection:
         self._page = self._intents.page(self, self._bell.set)
         self._stand_by = stand_by
         self._is_dead = is_dead
+        self._claims = claims or Claims()
+        self._free_since: float | None = None
+        """When this process first saw that the lease may be taken."""
         self._api = api
-        self._namespace = namespace
+        self.namespace = namespace
         self._path = LEASES.path(namespace, name)
         self._all = LEASES.path(namespace)
-        self._name = name
+        self.name = name
         self._lease_seconds = lease_seconds
         self._renew_seconds = renew_seconds
         self._retry_seconds = retry_seconds
@@ -110,6 +145,17 @@ class LeaderElection:
         self._seen: Lease | None = None
         self._seen_at = 0.0
         self._renewed = 0.0
+
+    @property
+    def spare(self) -> str:
+        """A process that asks for this lease, because it has none; empty without one."""
+        asker = _annotations(self._seen or {}).get(SPARE, "")
+        return asker if asker != self.identity else ""
+
+    @property
+    def inherited(self) -> frozenset[str]:
+        """What earlier holders have announced and not settled."""
+        return self._intents.inherited
 
     @property
     def valid(self) -> bool:
@@ -129,6 +175,7 @@ class LeaderElection:
         """
         await self._acquire()
         self.leading = True
+        self._claims.taken(self)
         log.info("leading as %s", self.identity)
         renewing = asyncio.create_task(self._renew())
         working: asyncio.Task[None] | None = None
@@ -148,6 +195,8 @@ class LeaderElection:
             lost = lost or renewing.done()
             await _ended(renewing)
             self.leading = False
+            self._claims.released(self)
+            self._intents.flush()
             if not lost:
                 await asyncio.shield(self._release())
         if working is not None and not working.cancelled():
@@ -168,7 +217,7 @@ class LeaderElection:
                     log.info("standing by: %s leads", leads)
                     first = self._seen
                 if not self._stand_by and leads and first is not None and self._renewed_since(first):
-                    raise LeaseHeld(f"lease `{self._namespace}/{self._name}` is held by `{leads}`, which renews it")
+                    raise LeaseHeld(f"lease `{self.namespace}/{self.name}` is held by `{leads}`, which renews it")
                 pause = self._retry_seconds * self._dice.uniform(1.0, 1.2)
                 await _rung(bell, min(pause, self._pause() if self._failures else self._expires_in()))
         finally:
@@ -181,13 +230,13 @@ class LeaderElection:
     async def _listen(self, bell: asyncio.Event) -> None:
         """Signal every change of the lease, as long as it can be watched."""
         while True:
-            watch = self._api.watch(LEASES, "", self._namespace, field_selector=f"metadata.name={self._name}")
+            watch = self._api.watch(LEASES, "", self.namespace, field_selector=f"metadata.name={self.name}")
             try:
                 async with aclosing(watch) as events:
                     async for _ in events:
                         bell.set()
             except ApiError as error:
-                log.info("lease %s is not watched: %s", self._name, error)
+                log.info("lease %s is not watched: %s", self.name, error)
             await asyncio.sleep(self._retry_seconds)
 
     def _expires_in(self) -> float:
@@ -236,7 +285,7 @@ class LeaderElection:
             self._failures += 1
             return False
         except ApiError as error:
-            log.warning("lease %s: %s", self._name, error)
+            log.warning("lease %s: %s", self.name, error)
             self._failures += 1
             return False
         self._failures = 0
@@ -253,7 +302,10 @@ class LeaderElection:
             try:
                 self._observe(await self._api.get(self._path))
             except NotFound:
-                self._observe(await self._api.create(self._all, self._claim({}, draft)))
+                if draft is None and not self._permitted():
+                    return False
+                creating = self._api.create(self._all, self._claim({}, draft))
+                self._observe(await (self._claimed(creating) if draft is None else creating))
                 self.epoch = _epoch(self._seen)
                 return True
         assert self._seen is not None
@@ -265,11 +317,29 @@ class LeaderElection:
             return True
         held = self.holder not in ("", self.identity) and not self._is_dead(self.holder)
         if held and self._clock() < self._seen_at + self._holds(self._seen):
+            self._free_since = None
+            return False
+        if not self._permitted():
             return False
         before = self._seen
-        self._observe(await self._api.replace(self._path, self._claim(before, None)))
+        self._observe(await self._claimed(self._api.replace(self._path, self._claim(before, None))))
         self._take_over(before)
         return True
+
+    def _permitted(self) -> bool:
+        """Whether this process takes the lease, which is free."""
+        self._free_since = self._clock() if self._free_since is None else self._free_since
+        return self._claims.permit(self, self._clock() - self._free_since)
+
+    async def _claimed(self, request: Awaitable[bytes]) -> bytes:
+        self._claims.begin(self)
+        try:
+            body = await request
+        except BaseException:
+            self._claims.ended()
+            raise
+        self._free_since = None
+        return body
 
     def _is_ours(self, lease: Lease) -> bool:
         """Whether no other process has held the lease since this one got it."""
@@ -282,7 +352,7 @@ class LeaderElection:
         try:
             self._intents.inherit(read_paths(text))
         except ValueError as error:
-            log.error("lease %s: annotation %s cannot be read: %s", self._name, INTENTS, error)
+            log.error("lease %s: annotation %s cannot be read: %s", self.name, INTENTS, error)
             self._intents.inherit_unreadable(text)
 
     def _observe(self, body: bytes) -> None:
@@ -317,9 +387,10 @@ class LeaderElection:
             spec["leaseTransitions"] = before.get("leaseTransitions", -1) + 1
         if draft is None:
             notes = _annotations(lease) | {EPOCH: str(_epoch(lease) + 1)}
+            notes.pop(SPARE, None)
         else:
             notes = _with_intents(lease, draft.text) | {EPOCH: str(self.epoch)}
-        metadata = (lease.get("metadata") or {"name": self._name}) | {"annotations": notes}
+        metadata = (lease.get("metadata") or {"name": self.name}) | {"annotations": notes}
         return lease | {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": metadata, "spec": spec}
 
     async def _release(self) -> None:
@@ -335,7 +406,7 @@ class LeaderElection:
                     except Conflict:
                         self._observe(await self._api.get(self._path))
         except (ApiError, TimeoutError) as error:
-            log.warning("lease %s could not be given back: %s", self._name, error)
+            log.warning("lease %s could not be given back: %s", self.name, error)
 
 
 def _holder(lease: Lease) -> str:

@@ -18,7 +18,7 @@ from maar.kube.wire.api_resources import SHARD_MAPS, SHARDS
 from maar.kube.wire.decoding import decode
 from maar.kube.wire.errors import FieldError
 from maar.kube.wire.shards import ShardMap as WireMap
-from maar.kube.wire.shards import ShardStatus
+from maar.kube.wire.shards import ShardSpec, ShardStatus
 from maar.shards.map import ShardMap
 
 Document = dict[str, Any]
@@ -40,6 +40,15 @@ class Shards(NamedTuple):
 
     statuses: dict[int, ShardStatus]
     problems: list[str]
+
+
+def stored_of(item: WireMap) -> StoredMap:
+    """A map that a watch has shown; `BrokenMap` if it cannot be used."""
+    known = item.metadata
+    metadata: Document = {"name": item.name, "uid": known.uid, "resourceVersion": known.resource_version}
+    metadata |= {"labels": known.labels, "annotations": known.annotations}
+    document = {"apiVersion": SHARD_MAPS.api_version, "kind": SHARD_MAPS.kind, "metadata": metadata}
+    return StoredMap(shard_map(item), document)
 
 
 async def read_map(api: Api) -> StoredMap | None:
@@ -77,11 +86,21 @@ async def read_shards(api: Api) -> Shards:
     return found
 
 
-async def write_shard(api: Api, shard: int, status: ShardStatus, before: Document | None = None) -> Document:
-    """Write the figures of a shard in place of a version, or create it; `Conflict` if that is not the newest one."""
+async def read_shard(api: Api, shard: int) -> Document | None:
+    """The object of one shard; `None` if it has none."""
+    try:
+        return _document(await api.get(SHARDS.path(name=shard_name(shard))))
+    except NotFound:
+        return None
+
+
+async def write_shard(
+    api: Api, shard: int, spec: ShardSpec, status: ShardStatus, before: Document | None = None
+) -> Document:
+    """Write wants and figures of a shard in place of a version, or create it; `Conflict` if that is not the newest."""
     name = shard_name(shard)
     head = {"apiVersion": SHARDS.api_version, "kind": SHARDS.kind, "metadata": {"name": name}}
-    document = (before or head) | {"status": msgspec.to_builtins(status)}
+    document = (before or head) | {"spec": msgspec.to_builtins(spec), "status": msgspec.to_builtins(status)}
     if before is None:
         body = await api.create(SHARDS.path(), document)
     else:

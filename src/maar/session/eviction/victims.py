@@ -21,6 +21,7 @@ import numpy as np
 from maar.config.gangs import names_victims
 from maar.model.jobs import Job
 from maar.model.resources import CPU, Floats, Ints
+from maar.model.snapshot import Snapshot
 from maar.model.tasks import Status
 from maar.session.eviction.cost import Cost, Rank, TieKey, Work
 from maar.session.eviction.protection import beyond_share, limits_claims, unprotected
@@ -78,7 +79,9 @@ class Candidates:
         self._queues: tuple[int, ...] = tuple(queues) if len(queues) > 1 else ()
         """The queues that may lose tasks, if there is a choice."""
         self._is_limited = limits_claims(session)
-        self._work: dict[int, Work] = dict(zip(tasks.tolist(), _work_lost(session, tasks), strict=True))
+        self._work: dict[int, Work] = dict(
+            zip(tasks.tolist(), work_lost(session.snapshot, tasks, session.now), strict=True)
+        )
         self._mixed: dict[int, tuple[int, ...]] | None = None
         self.openings: dict[tuple[int, bytes], Openings] = {}
         """The openings that the search cached, by shape and usable nodes."""
@@ -419,11 +422,12 @@ class CandidateBook:
         return self._known[equal]
 
 
-def _work_lost(session: Session, tasks: Ints) -> list[Work]:
-    snapshot, table = session.snapshot, session.snapshot.tasks
+def work_lost(snapshot: Snapshot, tasks: Ints | Sequence[int], now: float) -> list[Work]:
+    """What each task has done since its start or its last checkpoint."""
+    table = snapshot.tasks
     saved: Floats = table.checkpoint[tasks]
     since = np.maximum(table.started[tasks], np.where(np.isnan(saved), -np.inf, saved))
-    seconds = np.maximum(session.now - since, 0.0)
+    seconds = np.maximum(now - since, 0.0)
     seconds[table.status[tasks] != Status.BOUND] = 0.0  # bound in this cycle: nothing has run
     shapes = table.shape[tasks]
     cpu = snapshot.shapes.requests[shapes, snapshot.axes.index[CPU]]

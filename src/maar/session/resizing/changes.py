@@ -56,7 +56,7 @@ class SizeChanges:
         self.changed.add(job.index)
         forgive = decided is not None and decided.forgive
         pool = decided.pool if decided is not None and decided.pool in self._limited else ""
-        past = past_after(past_of(self._session, job), self._session.now, before, size, forgive)
+        past = past_after(past_of(self._session, job), job.created, self._session.now, before, size, forgive)
         if size == 0:
             self.suspends.append(Suspend(job.key, why, past, cause, pool))
         elif before == 0:

@@ -45,7 +45,7 @@ class PoolSizes:
         self._pool = pool
         self._option = pool.option
         self._jobs = pool.jobs
-        self._table: Jobs = columns(session, pool.jobs)
+        self._table: Jobs = columns(session, pool.jobs, self._restart())
         self._now: Ints = np.array([elastic_of(job).now for job in pool.jobs], dtype=np.int64)
         self._planned: Ints = self._now.copy()
 
@@ -207,7 +207,8 @@ class PoolSizes:
 
     def _worth(self, target: Ints, gpus: int, shares: Shares) -> Ints:
         damping = Damping(self._option.hysteresis, self._option.horizon)
-        sizes = damped(self._table, self._now, target, gpus, self._restart(), damping)
+        restart = np.zeros(len(self._jobs)) if self._option.algorithm.weighs_restarts else self._restart()
+        sizes = damped(self._table, self._now, target, gpus, restart, damping)
         sizes = np.where(shares.beyond(sizes), np.minimum(sizes, target), sizes)
         # A job that cannot be paused and has started keeps its minimum.
         stays = [not elastic_of(job).pausable and now > 0 for job, now in zip(self._jobs, self._now, strict=True)]

@@ -18,6 +18,7 @@ from maar.elastic.jobs import Jobs, make_jobs
 from maar.elastic.speedup import curve
 from maar.model.elastic import Past
 from maar.model.jobs import Job
+from maar.model.resources import Floats
 from maar.session.resizing.workers import NO_TASKS, elastic_of, running_before, worker_shape
 from maar.session.session import Session
 
@@ -25,12 +26,14 @@ ROUNDING = 1.0
 """GPU seconds by which two sums of the same service may differ; tuned by hand."""
 
 
-def columns(session: Session, jobs: list[Job]) -> Jobs:
-    """The jobs of a pool as columns for an algorithm."""
+def columns(session: Session, jobs: list[Job], restart: Floats | None = None) -> Jobs:
+    """The jobs of a pool as columns for an algorithm. `restart` is what a change costs each job that has started."""
     specs = [elastic_of(job) for job in jobs]
     pasts = [past_of(session, job) for job in jobs]
     now = session.now
-    return make_jobs(
+    started = np.array([p.first_start is not None for p in pasts], dtype=np.bool_)
+    waited = [_since(p, job, now) if e.suspended else 0.0 for p, job, e in zip(pasts, jobs, specs, strict=True)]
+    table = make_jobs(
         [job.key for job in jobs],
         min=[e.min for e in specs],
         max=[e.max for e in specs],
@@ -41,10 +44,17 @@ def columns(session: Session, jobs: list[Job]) -> Jobs:
         remaining=[e.remaining for e in specs],
         attained=[max(p.attained - p.forgiven, 0.0) for p in pasts],
         first_start=[math.inf if p.first_start is None else p.first_start for p in pasts],
-        waited=[_since(p, job, now) if e.suspended else 0.0 for p, job, e in zip(pasts, jobs, specs, strict=True)],
+        waited=waited,
         ran=[p.ran if e.suspended else _since(p, job, now) for p, job, e in zip(pasts, jobs, specs, strict=True)],
         speedup=[curve(dict(e.speedup)) for e in specs],
+        size=[e.now for e in specs],
+        measured=[e.measured or (e.speedup[-1][0] if e.speedup else 0) for e in specs],
+        restart=0.0 if restart is None else restart * started,
+        delayed=[p.idle + waits for p, waits in zip(pasts, waited, strict=True)],
     )
+    promise = np.array([math.inf if job.promise is None else job.promise for job in jobs], dtype=np.float64)
+    table.promised[:] = promise * table.speed(table.requested)
+    return table
 
 
 def gpus_of(session: Session, job: Job) -> int:
@@ -81,6 +91,7 @@ def believable(past: Past, created: float, now: float) -> Past:
         None if at is None or at > now else max(at, created) for at in (past.first_start, past.since, past.counted)
     )
     forgiven = min(max(past.forgiven, 0.0), attained)
+    life = (now if since is None else since) - created
     return replace(
         past,
         first_start=first,
@@ -89,16 +100,21 @@ def believable(past: Past, created: float, now: float) -> Past:
         ran=max(past.ran, 0.0),
         attained=attained,
         forgiven=forgiven,
+        idle=min(max(past.idle, 0.0), max(life, 0.0)),
     )
 
 
-def past_after(past: Past, now: float, before: int, after: int, forgive: bool) -> Past:
+def past_after(past: Past, created: float, now: float, before: int, after: int, forgive: bool) -> Past:
     """The past to write with a change of size."""
     past = replace(past, last_resize=now)
     if before == 0 and after > 0:
-        first = now if past.first_start is None else past.first_start
         return replace(
-            past, since=now, ran=0.0, first_start=first, forgiven=past.attained if forgive else past.forgiven
+            past,
+            since=now,
+            ran=0.0,
+            first_start=now if past.first_start is None else past.first_start,
+            forgiven=past.attained if forgive else past.forgiven,
+            idle=past.idle + max(now - (created if past.since is None else past.since), 0.0),
         )
     if before > 0 and after == 0:
         return replace(past, ran=now - (past.since if past.since is not None else now), since=now)

@@ -14,6 +14,7 @@ from maar.model.elastic import Elastic
 from maar.model.jobs import Job
 from maar.model.resources import Ints, Mask
 from maar.model.shapes import Shape
+from maar.model.snapshot import Snapshot
 from maar.model.tasks import Status
 from maar.session.placement import Group, Terms, both, domains_of, place
 from maar.session.session import Session
@@ -52,23 +53,23 @@ def worker_shape(session: Session, job: Job) -> int:
 
 def workers_of(session: Session, job: Job, *statuses: Status) -> Ints:
     """Its workers in the given statuses, by number, without its other pods (a master, a launcher)."""
-    return _workers(session, job, session.tasks_of(job, *statuses))
+    return _workers(session.snapshot, job, session.tasks_of(job, *statuses))
 
 
 def running_before(session: Session, job: Job) -> Ints:
     """Its workers that had a node when the session opened."""
     members = session.snapshot.jobs.members[job.index]
-    return _workers(session, job, members[session.snapshot.tasks.status[members] == int(Status.BOUND)])
+    return _workers(session.snapshot, job, members[session.snapshot.tasks.status[members] == int(Status.BOUND)])
 
 
-def _workers(session: Session, job: Job, tasks: Ints) -> Ints:
+def _workers(snapshot: Snapshot, job: Job, tasks: Ints) -> Ints:
     role = elastic_of(job).role
     if not role or len(tasks) == 0:
         return tasks
-    names = session.snapshot.jobs.role_names[job.index]
+    names = snapshot.jobs.role_names[job.index]
     if role not in names:
         return NO_TASKS
-    return np.asarray(tasks[session.snapshot.jobs.own_role[tasks] == names.index(role)])
+    return np.asarray(tasks[snapshot.jobs.own_role[tasks] == names.index(role)])
 
 
 def have(session: Session, job: Job) -> int:
@@ -125,8 +126,13 @@ def above(session: Session, job: Job, size: int) -> Ints:
 
     Pods of a batch Job that is not Indexed have no index; its controller deletes the newest first.
     """
-    tasks = workers_of(session, job, Status.BOUND, Status.NOMINATED)
-    table = session.snapshot.tasks.tasks
+    return beyond(session.snapshot, job, session.tasks_of(job, Status.BOUND, Status.NOMINATED), size)
+
+
+def beyond(snapshot: Snapshot, job: Job, there: Ints, size: int) -> Ints:
+    """The workers among these tasks of a job that leave when it shrinks to a size."""
+    tasks = _workers(snapshot, job, there)
+    table = snapshot.tasks.tasks
     indices = [table[t].index for t in tasks.tolist()]
     if len(set(indices)) < len(indices) or max(indices, default=0) >= NO_INDEX:
         return tasks[size:]

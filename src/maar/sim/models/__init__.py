@@ -8,10 +8,10 @@ sizes of jobs: the algorithm does.
 from __future__ import annotations
 
 from maar.config.problems import unknown
-from maar.sim.models import default, muri
+from maar.sim.models import default, muri, rates
 from maar.sim.models.model import Maker
 
-MODELS: dict[str, Maker] = {default.NAME: default.Default, muri.NAME: muri.Muri}
+MODELS: dict[str, Maker] = {default.NAME: default.Default, muri.NAME: muri.Muri, rates.NAME: rates.Rated}
 
 
 def find(name: str) -> Maker:

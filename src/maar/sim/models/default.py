@@ -13,6 +13,7 @@ Active jobs are on a *desk* (`maar.sim.models.desk`), except waiting jobs that t
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from maar.elastic.jobs import Jobs, make_jobs
 from maar.elastic.order import Serve, fitting, is_promoted
 from maar.elastic.speedup import curve
 from maar.model.resources import Floats, Ints
-from maar.sim.models.desk import Desk
+from maar.sim.models.desk import ASKED, Desk
 from maar.sim.models.line import Line
 from maar.sim.setting import Setting
 from maar.sim.trace import TraceJob
@@ -47,7 +48,8 @@ class Default:
         self.least: Ints = table.min
         self.alone: Floats = np.array([job.duration for job in jobs])
         self._damping: Damping | None = None
-        if (table.min < table.max).any() and (setting.restart > 0 or setting.hysteresis):
+        damps = setting.hysteresis or (setting.restart > 0 and not policy.weighs_restarts)
+        if (table.min < table.max).any() and damps:
             self._damping = Damping(setting.hysteresis, setting.horizon)
         self.desk = Desk(table)
         self.line = Line(self.desk) if policy.serving is Serving.IN_LINE else None
@@ -74,6 +76,7 @@ class Default:
         done = np.maximum(now - desk.moves, 0.0)
         done *= desk.rate
         np.subtract(desk.work, done, out=desk.remaining)
+        np.subtract(desk.total, desk.remaining, out=desk.done)
         attained = (now - desk.counted) * desk.takes
         attained += desk.had
         attained -= desk.forgiven
@@ -82,6 +85,7 @@ class Default:
         np.subtract(now, desk.begun, out=desk.waited)
         np.copyto(desk.ran, desk.waited, where=runs)
         desk.waited[runs] = 0.0
+        np.add(desk.idle, desk.waited, out=desk.delayed)
 
     def ended(self, now: float) -> list[int]:
         rows = (self.desk.end <= now).nonzero()[0]
@@ -114,7 +118,12 @@ class Default:
                 self.line.bring_all(now)
             else:
                 self.line.bring_due(now, now)
-        return self.desk.jobs
+        return self._asked()
+
+    def _asked(self) -> Jobs:
+        """The desk as the policy sees it."""
+        jobs = self.desk.jobs
+        return jobs if self._setting.lengths_known else replace(jobs, remaining=np.full(len(jobs), np.inf))
 
     def _serve(self, order: Ints, needs: Ints, gpus: int) -> tuple[Ints, int]:
         """Count GPUs, and remember the order for new lanes."""
@@ -132,8 +141,8 @@ class Default:
         rows = (workers != desk.size).nonzero()[0]
         changes = self._changes(rows, workers)
         if self._damping is not None and may_damp([change[1:] for change in changes], gpus - self._used):
-            restart = np.full(len(desk), self._setting.restart)
-            workers = damped(desk.jobs, desk.size, workers, gpus, restart, self._damping)
+            restart = np.full(len(desk), 0.0 if self._policy.weighs_restarts else self._setting.restart)
+            workers = damped(self._asked(), desk.size, workers, gpus, restart, self._damping)
             rows = (workers != desk.size).nonzero()[0]
             changes = self._changes(rows, workers)
         if changes:
@@ -163,7 +172,8 @@ class Default:
 
     def _resized(self, columns: list[float], takes: int, rate: float, now: float) -> tuple[float, ...]:
         """The columns `OTHER` of one job after a change to `takes` GPUs and the speed `rate`."""
-        submit, remaining, attained, first, waited, ran, _, moves, _, end, begun, had, counted, forgiven, took = columns
+        submit, remaining, attained, first, waited, ran, restart, done, delayed, promised = columns[: len(ASKED)]
+        total, idle, _, moves, _, end, begun, had, counted, forgiven, took = columns[len(ASKED) :]
         had += (now - counted) * took
         moves, end = now, math.inf
         if takes:
@@ -172,12 +182,12 @@ class Default:
         if takes and not took:
             if self._promotes_after is not None and is_promoted(ran, waited, self._promotes_after):
                 forgiven, attained = had, 0.0  # it returns to the first queue, as in live pools
-            first = min(first, now)
+            first, restart, idle = min(first, now), self._setting.restart, delayed
             ran, waited, begun = 0.0, 0.0, now
         elif took and not takes:
             ran, begun = now - begun, now
-        asked = (submit, remaining, attained, first, waited, ran)
-        return (*asked, remaining, moves, rate, end, begun, had, now, forgiven, takes)
+        asked = (submit, remaining, attained, first, waited, ran, restart, done, delayed, promised)
+        return (*asked, total, idle, remaining, moves, rate, end, begun, had, now, forgiven, takes)
 
     def _due(self) -> Floats:
         """The promotion time of each row; infinite if never, or if already promoted."""
@@ -201,12 +211,12 @@ class Default:
     def _next_change(self, now: float) -> float:
         if self._policy.wake_after is None:
             return math.inf
-        after = wake_after(self._policy, self.desk.jobs, self.desk.size, self.arguments)
+        after = wake_after(self._policy, self._asked(), self.desk.size, self.arguments)
         return np.inf if after is None else now + max(after, self._setting.patience)
 
 
 def table_of(jobs: list[TraceJob]) -> Jobs:
-    """All jobs of a trace as columns; a worker without GPUs counts as one GPU."""
+    """All jobs of a trace as columns; a worker without GPUs counts as one GPU. The speed-ups of a trace are true."""
     speedups = {job.speedup: curve(dict(job.speedup)) for job in jobs}
     table = make_jobs(
         [job.name for job in jobs],
@@ -216,7 +226,10 @@ def table_of(jobs: list[TraceJob]) -> Jobs:
         gpus=[max(job.gpus_per_worker, 1) for job in jobs],
         priority=[job.priority for job in jobs],
         submit=[job.submit for job in jobs],
+        measured=[job.max for job in jobs],
         speedup=[speedups[job.speedup] for job in jobs],
     )
-    table.remaining[:] = np.array([job.duration for job in jobs]) * table.speed(table.requested)
+    speed = table.speed(table.requested)
+    table.remaining[:] = np.array([job.duration for job in jobs]) * speed
+    table.promised[:] = np.array([math.inf if job.limit is None else job.limit for job in jobs]) * speed
     return table

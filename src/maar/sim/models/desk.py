@@ -15,11 +15,11 @@ from maar.elastic.jobs import Jobs
 from maar.model.resources import Floats, Ints
 from maar.sim.models.model import Names
 
-ASKED_WHOLE = ("min", "max", "requested", "gpus", "priority", "rank", "offset", "reach")
-ASKED = ("submit", "remaining", "attained", "first_start", "waited", "ran")
+ASKED_WHOLE = ("min", "max", "requested", "gpus", "priority", "rank", "offset", "reach", "size", "measured")
+ASKED = ("submit", "remaining", "attained", "first_start", "waited", "ran", "restart", "done", "delayed", "promised")
 """The columns that algorithms read."""
-WHOLE = (*ASKED_WHOLE, "number", "size", "lane")
-OTHER = (*ASKED, "work", "moves", "rate", "end", "begun", "had", "counted", "forgiven", "takes")
+WHOLE = (*ASKED_WHOLE, "number", "lane")
+OTHER = (*ASKED, "total", "idle", "work", "moves", "rate", "end", "begun", "had", "counted", "forgiven", "takes")
 
 SPARE = 64
 """Minimum of spare rows when the desk grows. Tuned by hand."""
@@ -41,6 +41,12 @@ class Desk:
     ran: Floats
     remaining: Floats
     attained: Floats
+    done: Floats
+    delayed: Floats
+    total: Floats
+    """All its work, in seconds on one worker."""
+    idle: Floats
+    """Seconds without workers before `begun`."""
     work: Floats
     """Work left at `moves`, in seconds on one worker."""
     moves: Floats
@@ -70,7 +76,7 @@ class Desk:
             self._kept[row] = getattr(table, name)
         self._kept_whole[WHOLE.index("number")] = np.arange(n)
         self._kept_whole[WHOLE.index("lane")] = -1
-        self._kept[OTHER.index("work")] = table.remaining
+        self._kept[OTHER.index("work")] = self._kept[OTHER.index("total")] = table.remaining
         self._kept[OTHER.index("end")] = np.inf
         self._whole: Ints = np.zeros((len(WHOLE), 0), dtype=np.int64)
         self._other: Floats = np.zeros((len(OTHER), 0))

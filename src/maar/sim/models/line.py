@@ -77,6 +77,7 @@ class Line:
         before = len(self._desk)
         self._desk.put(numbers)
         np.subtract(now, self._desk.begun[before:], out=self._desk.waited[before:])
+        np.add(self._desk.idle[before:], self._desk.waited[before:], out=self._desk.delayed[before:])
 
     def bring_all(self, now: float) -> None:
         """Put all kept jobs on the desk and remove all lanes."""

@@ -166,6 +166,12 @@ class Muri:
             curves=LINEAR.values(1),
             offset=none,
             reach=ones,
+            size=self._runs[rows].astype(np.int64),
+            measured=ones,
+            restart=zeros,
+            done=zeros,
+            delayed=zeros,
+            promised=np.full(n, np.inf),
         )
 
     def _serve(self, order: Ints, needs: Ints, gpus: int) -> tuple[Ints, int]:

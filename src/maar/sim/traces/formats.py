@@ -11,7 +11,7 @@ from typing import Protocol
 
 from maar.config.problems import unknown
 from maar.sim.trace import Trace
-from maar.sim.traces import muri, own, philly, recorded
+from maar.sim.traces import muri, own, philly, pollux, recorded
 from maar.sim.traces.problems import TraceError
 from maar.sim.traces.source import Source
 
@@ -29,7 +29,7 @@ class Format(Protocol):
         """Read the trace; a `TraceError` lists all problems."""
 
 
-FORMATS: dict[str, Format] = {module.NAME: module for module in (recorded, muri, own, philly)}
+FORMATS: dict[str, Format] = {module.NAME: module for module in (recorded, muri, own, pollux, philly)}
 
 
 def read_trace(source: Source, format: str | None = None) -> Trace:

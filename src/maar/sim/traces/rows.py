@@ -177,11 +177,15 @@ class Rows:
         elif row.good:
             self._jobs.append(job)
 
-    def trace(self) -> Trace:
+    def check(self) -> None:
+        """Raise all problems, if there are any."""
         if self._problems:
             # A format may read one column of all rows before the next column.
             in_order = sorted(self._problems, key=lambda problem: problem[0])
             raise TraceError([f"{self._place(line)}: {what}" for line, what in in_order])
+
+    def trace(self) -> Trace:
+        self.check()
         if not self._jobs:
             raise TraceError([f"{self._source.name}: contains no jobs"])
         return Trace(tuple(self._jobs), self._source.name)

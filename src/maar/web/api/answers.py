@@ -93,6 +93,8 @@ class ForecastsAnswer(Answer, frozen=True):
     """How long that took."""
     finished_jobs: int
     """The finished jobs whose run times it was made from."""
+    arrivals: bool
+    """Whether jobs that are submitted later, as in the past, were played too."""
     made: int
     """Forecasts since the start of the process."""
     failed: int

@@ -19,6 +19,7 @@ from maar.kube.wire.base import Object
 from maar.kube.wire.errors import ManifestError
 from maar.model.documents import DocumentError, documents
 from maar.model.snapshot import Cluster
+from maar.shards.shard import Standing
 from maar.views.answers import WhatIfView, what_if_view
 from maar.views.sight import Sight
 from maar.web.api.errors import Refused
@@ -94,8 +95,9 @@ def answered_with(
     now: float,
     sight: Sight,
     beside: list[tuple[AnyKind, Object]],
+    standing: Standing | None = None,
 ) -> tuple[WhatIfView, Scene]:
-    """The answer, and the scene with the edits."""
+    """The answer, and the scene with the edits. `standing`: of the shard whose recorded cycle is decided again."""
     edits: list[Edit] = [*_read(question.manifests, now, sight, beside), *question.edits]
     added = len(edits) - len(question.edits)
     if not edits:
@@ -106,8 +108,8 @@ def answered_with(
         _check(edit, i, cluster, sight)
     known = frozenset(job.namespace for job in cluster.jobs)
     try:
-        view = what_if_view(what_if(cluster, config, now, edits), sight, known)
-        return view, applied(Scene(cluster, config), edits)
+        view = what_if_view(what_if(cluster, config, now, edits, standing), sight, known)
+        return view, applied(Scene(cluster, config, standing), edits)
     except EditError as error:
         field, problem = _place(error.field, added), sight.said(error.problem, known)
         raise Refused(422, problem, field) from None

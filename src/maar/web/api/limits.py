@@ -30,7 +30,9 @@ class Limits(msgspec.Struct, frozen=True):
     requests: Rate = Rate(20, 100)
     """Requests of one user."""
     computing: Rate = Rate(0.2, 20)
-    """Seconds of computing of one user: what-if questions, and searches for what would start a job."""
+    """Seconds of computing of one user: what-if questions, forecasts, and searches for what would start a job."""
+    reading: Rate = Rate(0.2, 20)
+    """Seconds for reading what one user submits. Forecasts do not count here: they never keep a job from being made."""
     computing_waiting: int = 16
     """Questions that wait for their turn; they are computed one after the other."""
     writes: int = 16
@@ -67,6 +69,14 @@ class Spending:
             self._has = {name: pair for name, pair in self._has.items() if self.credit(name) < self._rate.burst}
 
 
+class Bill:
+    """What a question costs its user."""
+
+    def __init__(self) -> None:
+        self.seconds: float | None = None
+        """The CPU seconds of another process; the time that passes, where none is stated."""
+
+
 class Turn:
     """One at a time, and a limited number of others that wait."""
 
@@ -99,6 +109,7 @@ class Guard:
         self._addresses: Buckets[str] = Buckets(limits.requests_each, clock)
         self._users: Buckets[str] = Buckets(limits.requests, clock)
         self._spending = Spending(limits.computing, clock)
+        self._reading = Spending(limits.reading, clock)
         self._turn = Turn(limits.computing_waiting)
         self._forecast = Turn(limits.computing_waiting)
         self._streams: Counter[str] = Counter()
@@ -117,26 +128,27 @@ class Guard:
             raise Refused(429, "too many requests", after=1)
 
     @asynccontextmanager
-    async def computing(self, user: str, *, forecast: bool = False) -> AsyncIterator[None]:
+    async def computing(self, user: str, *, forecast: bool = False) -> AsyncIterator[Bill]:
         """One expensive question at a time, paid by the user. Forecasts have a turn of their own: they take longer."""
         self._spending.check(user)
         async with (self._forecast if forecast else self._turn).taken():
-            begun = self._clock()
+            begun, bill = self._clock(), Bill()
             try:
                 self._spending.check(user)  # earlier questions of hers may have used it up
-                yield
+                yield bill
             finally:
-                self._spending.spend(user, self._clock() - begun)
+                passed = self._clock() - begun
+                self._spending.spend(user, passed if bill.seconds is None else bill.seconds)
 
     @contextmanager
-    def paying(self, user: str) -> Iterator[None]:
-        """Computing that waits for no turn, paid by the user."""
-        self._spending.check(user)
+    def reading(self, user: str) -> Iterator[None]:
+        """Reading a submission: it waits for no turn, and has an account of its own."""
+        self._reading.check(user)
         begun = self._clock()
         try:
             yield
         finally:
-            self._spending.spend(user, self._clock() - begun)
+            self._reading.spend(user, self._clock() - begun)
 
     @contextmanager
     def streaming(self, user: str) -> Iterator[None]:

@@ -31,10 +31,10 @@ from maar.kube.client.errors import AccessError, ApiError
 from maar.web.addresses import Address
 from maar.web.api.access import Access
 from maar.web.api.aggregated import Aggregated
+from maar.web.api.desk import Api1
 from maar.web.api.limits import Guard, Limits
 from maar.web.api.mirror import EVERY, Mirror
 from maar.web.api.recordings import Recordings
-from maar.web.api.routes import Api1
 from maar.web.api.server import Certificate, serving
 from maar.web.api.writing import Writer
 from maar.web.forecasting.keeper import Keeper, Pace

@@ -25,9 +25,12 @@ from maar.controller.settings.config_file import ConfigFile
 from maar.controller.settings.settings import Settings
 from maar.history.history import History
 from maar.kube.client.api import Api
+from maar.kube.picture.shards import sharing_of
+from maar.kube.read.shards import BrokenMap
 from maar.model.plan import Plan, Wait
 from maar.model.snapshot import Cluster, Snapshot
 from maar.model.tasks import Status
+from maar.shards.sharing import Sharing
 from maar.views.decisions import Cycle, moves_of, short
 from maar.views.records import OwnerView, UtilisationView
 from maar.views.tally import Tally
@@ -112,6 +115,7 @@ class Mirror:
         self._owners: dict[str, OwnerView] = {}
         self._waits: dict[str, Wait] = {}
         self._before: Snapshot | None = None
+        self._shared: Sharing | None = None
         self.moment: Moment | None = None
         self.cycles: deque[Cycle] = deque(maxlen=KEPT)
         self._scenes: deque[tuple[int, Scene]] = deque(maxlen=REPLAYED)
@@ -174,7 +178,7 @@ class Mirror:
         plan = cycle.plan
         if before is not None and not plan.deserved:
             plan = replace(plan, deserved=before.tally.plan.deserved)
-        tally = Tally(snapshot, plan, cycle.now, dict(self._waits), dict(self._owners))
+        tally = Tally(snapshot, plan, cycle.now, dict(self._waits), dict(self._owners), self._sharing())
         number = self.scheduler.loop.cycles
         config, _ = self._config.current()
         self.moment = Moment(tally, snapshot.cluster, config, number)
@@ -183,6 +187,12 @@ class Mirror:
         changes = self._changes(snapshot, None if before is None else before.tally)
         for reader in self.readers:
             reader(changes)
+
+    def _sharing(self) -> Sharing | None:
+        """The shards of the cluster, if it has any. The last map that could be used stays, as for the shards."""
+        with contextlib.suppress(BrokenMap):
+            self._shared = sharing_of(self.scheduler.picture)
+        return self._shared
 
     def _keep(self, cycle: loop.Cycle, tally: Tally, number: int, config: Config) -> None:
         """Keep a cycle that would do something new. A shadow decides the same again until the cluster changes."""

@@ -29,11 +29,11 @@ from maar.controller.record import (
 )
 from maar.model.jobs import Job
 from maar.model.plan import Plan
-from maar.model.snapshot import Cluster
 from maar.model.tasks import Task
 from maar.registry import catalog
 from maar.views.decisions import Cycle, moves_of, short
 from maar.views.records import RecordingView
+from maar.whatif.edit import Scene
 
 CYCLES = 2000
 """The newest cycles of a recording that are kept."""
@@ -196,8 +196,8 @@ class Recording:
             self._moves -= _size(self.cycles.popleft().plan)
             self.dropped += 1
 
-    def whole(self, number: int, more: More) -> tuple[Cluster, Config, float]:
-        """The cluster, the configuration and the time of a cycle that was read; raises `RecordingError`."""
+    def whole(self, number: int, more: More) -> tuple[Scene, float]:
+        """What a cycle that was read decided on, and when; raises `RecordingError`."""
         if not 1 <= number <= self.count:
             raise RecordingError("no such cycle")
         begin, place = max(whole for whole in self._wholes if whole[0] <= number)
@@ -214,7 +214,7 @@ class Recording:
                 frame = first_or_last.decode(message)
                 cluster = put_together(frame, jobs)
                 if at == number:
-                    return cluster, self._config(number), frame.now
+                    return Scene(cluster, self._config(number), frame.standing), frame.now
         except msgspec.MsgspecError as error:
             raise RecordingError(str(error)) from None
         except OSError as error:
@@ -280,7 +280,7 @@ class Recordings:
                 self._opened.popitem(last=False)
             return recording
 
-    def whole(self, name: str, number: int, seconds: float) -> tuple[Cluster, Config, float]:
+    def whole(self, name: str, number: int, seconds: float) -> tuple[Scene, float]:
         """A cycle of a recording with its whole cluster; raises as `read` does."""
         recording = self.read(name, seconds)
         with self._one:

@@ -25,12 +25,14 @@ from aiohttp.web_protocol import RequestHandler
 
 from maar.web.addresses import Address, CannotServe, listening
 from maar.web.api.access import User, bearer
+from maar.web.api.desk import Api1
 from maar.web.api.errors import Refused, not_decoded
+from maar.web.api.handlers.stream import stream
 from maar.web.api.limits import Guard, Limits
 from maar.web.api.openapi import document
 from maar.web.api.queries import NoQuery, read
 from maar.web.api.roots import PREFIX
-from maar.web.api.routes import OPENAPI, ROUTES, STREAM, Api1, Route
+from maar.web.api.routes import OPENAPI, ROUTES, STREAM, Route
 from maar.web.api.writing import Token
 from maar.web.forecasting import metrics
 from maar.web.front.limits import client
@@ -206,7 +208,7 @@ class Site:
                 headers={**HEADERS, "Content-Type": "text/event-stream", "Cache-Control": "no-store"}
             )
             await response.prepare(request)
-            events = self._api.stream(user, lambda: self._again(header, address))
+            events = stream(self._api, user, lambda: self._again(header, address))
             with contextlib.suppress(Refused, ConnectionError):  # a token that is no longer valid ends the stream
                 async with contextlib.aclosing(events):
                     async for event in events:

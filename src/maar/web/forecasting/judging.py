@@ -77,6 +77,7 @@ class Judge:
                     finish_p50=one.finish.p50,
                     finish_p90=one.finish.p90,
                     rollouts=made.rollouts,
+                    arrivals=made.arrivals,
                 )
             )
         return found
@@ -108,7 +109,7 @@ def _started(tally: Tally, row: int) -> float:
     return min(times[min(least, len(times)) - 1], tally.now) if times else tally.now
 
 
-def made_of(predictions: Iterable[Prediction], shown: bool = False) -> list[Made]:
+def made_of(predictions: Iterable[Prediction], *, shown: bool = False) -> list[Made]:
     """The forecasts with a start, for calibration; with `shown`, as people saw them."""
     return [
         Made(
@@ -140,8 +141,14 @@ class Judged(msgspec.Struct, frozen=True):
 class Verdicts(msgspec.Struct, frozen=True):
     """All that was learned from kept forecasts."""
 
-    calibration: Calibration = Calibration()
+    alone: Calibration = Calibration()
+    """Of forecasts without later submissions."""
+    crowded: Calibration = Calibration()
+    """Of forecasts with them."""
     judged: tuple[Judged, ...] = ()
+
+    def of(self, arrivals: bool) -> Calibration:
+        return self.crowded if arrivals else self.alone
 
 
 def calibrated(made: Forecast, jobs: Mapping[str, Job], verdicts: Verdicts) -> dict[str, JobForecast]:
@@ -150,17 +157,18 @@ def calibrated(made: Forecast, jobs: Mapping[str, Job], verdicts: Verdicts) -> d
     for one in made.jobs:
         waits = one.state is State.WAITING and one.job in jobs
         age = age_of(made.at - jobs[one.job].created) if waits else None
-        found[one.job] = one if age is None else verdicts.calibration.applied(one, age, made.at)
+        found[one.job] = one if age is None else verdicts.of(made.arrivals).applied(one, age, made.at)
     return found
 
 
 def judged(predictions: Sequence[Prediction], now: float) -> Verdicts:
     """What kept forecasts say at a time. Of a job that waits or is gone, it is known that it waited until then."""
     shown, made = made_of(predictions, shown=True), made_of(predictions)
-    calibration = Calibration(made, now)
+    alone, crowded = (Calibration(made_of(p for p in predictions if p.arrivals is a), now) for a in (False, True))
+    calibration = crowded if predictions and predictions[-1].arrivals else alone
     groups = sorted({(m.queue, m.age) for m in made}, key=lambda pair: (pair[0], EACH.index(pair[1])))
     found = []
     for queue, age in groups:
         seen, raw = (quality([m for m in of if (m.queue, m.age) == (queue, age)], now) for of in (shown, made))
         found.append(Judged(queue, age, seen, raw, calibration.factors(queue, age).p90))
-    return Verdicts(calibration, tuple(found))
+    return Verdicts(alone, crowded, tuple(found))

@@ -11,10 +11,12 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 
 import msgspec
 
 from maar.controller.history.runs import stated_category
+from maar.forecast.arrivals import Asked, Submission
 from maar.forecast.forecast import ROLLOUTS, Forecast, JobForecast
 from maar.forecast.runtimes import Sample, Traits
 from maar.history.errors import HistoryError
@@ -100,6 +102,7 @@ class Keeper:
         self.pace = pace or Pace()
         self._clock = clock
         self._samples: deque[Sample] = deque(maxlen=SAMPLES)
+        self._past: deque[Submission] = deque(maxlen=SAMPLES)
         self._row = 0
         self._judge: Judge | None = None
         self._fates: list[Fate] = []
@@ -177,11 +180,10 @@ class Keeper:
         jobs = {job.key: job for job in cluster.jobs}
         head = Head(now, self.pace.budget, self.pace.rollouts, places=True)
         scene = Scene(cluster, moment.config)
-        samples = tuple(self._samples)
-        answer = await ask(Question(head, (scene,), samples, await self._categories(cluster.jobs)), self.pace.memory)
+        answer = await ask(await self._question(head, scene), self.pace.memory)
         (made,) = answer.forecasts
         shown = self.shown(made, cluster.jobs)
-        self.latest = Latest(made, shown, answer.places, answer.seconds, len(samples))
+        self.latest = Latest(made, shown, answer.places, answer.seconds, len(self._samples))
         self.counts.made += 1
         self.counts.memory, self.counts.problem = answer.memory, ""
         await self._keep(made, shown, jobs)
@@ -194,15 +196,16 @@ class Keeper:
     async def compare(self, before: Scene, after: Scene, now: float, budget: float) -> Answer:
         """Forecasts without and with a change, with the same futures and as many roll-outs; raises `Failed`."""
         head = Head(now, budget, self.pace.rollouts, adapts=True)
-        categories = await self._categories(before.cluster.jobs)
-        return await ask(Question(head, (before, after), tuple(self._samples), categories), self.pace.memory)
+        return await ask(await self._question(head, before, after), self.pace.memory)
 
-    async def forecast(self, scene: Scene, now: float, budget: float) -> Forecast:
+    async def forecast(self, scene: Scene, now: float, budget: float) -> Answer:
         """A forecast of another scene than the present one; raises `Failed`."""
         head = Head(now, budget, self.pace.rollouts)
-        categories = await self._categories(scene.cluster.jobs)
-        answer = await ask(Question(head, (scene,), tuple(self._samples), categories), self.pace.memory)
-        return answer.forecasts[0]
+        return await ask(await self._question(head, scene), self.pace.memory)
+
+    async def _question(self, head: Head, *scenes: Scene) -> Question:
+        categories = await self._categories(scenes[0].cluster.jobs)
+        return Question(head, scenes, tuple(self._samples), categories, tuple(self._past))
 
     async def _categories(self, jobs: Sequence[Job]) -> dict[str, str]:
         """The categories that owners state."""
@@ -221,6 +224,8 @@ class Keeper:
                 for run in await self._history.runs(self._row, SAMPLES):
                     self._row = max(self._row, run.id)
                     self._samples.append(sample_of(run))
+                    if (one := submission_of(run)) is not None:
+                        self._past.append(one)
             except HistoryError:
                 pass  # the history says so itself
         if not self.log.on:
@@ -271,4 +276,25 @@ def categories(picture: Picture, jobs: Iterable[Job]) -> dict[str, str]:
 
 
 def sample_of(run: Run) -> Sample:
-    return Sample(Traits(run.owner, run.stem, run.gpus, run.category, run.declared), run.seconds)
+    return Sample(_traits(run), run.seconds)
+
+
+def submission_of(run: Run) -> Submission | None:
+    """The submission of a finished job; `None` if it is not known what the job asked for."""
+    asked = _asked(run.asked)
+    if asked is None:
+        return None
+    return Submission(run.submitted, run.queue, _traits(run), asked, run.seconds, run.ended)
+
+
+def _traits(run: Run) -> Traits:
+    return Traits(run.owner, run.stem, run.gpus, run.category, run.declared)
+
+
+@lru_cache(maxsize=4096)
+def _asked(text: str) -> Asked | None:
+    """Equal jobs share what they asked for."""
+    try:
+        return msgspec.json.decode(text, type=Asked) if text else None
+    except msgspec.DecodeError:
+        return None

@@ -15,6 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from maar.config.config import Config
+from maar.forecast.arrivals import Submission
 from maar.forecast.forecast import ROLLOUTS, Forecast
 from maar.forecast.runtimes import Sample
 from maar.model.snapshot import Cluster
@@ -45,6 +46,8 @@ class Question(msgspec.Struct, frozen=True):
     scenes: tuple[Scene, ...]
     samples: Sequence[Sample] = ()
     categories: Mapping[str, str] = {}
+    past: Sequence[Submission] = ()
+    """The submissions of finished jobs, of which later ones are drawn."""
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -56,6 +59,8 @@ class Answer(msgspec.Struct, frozen=True):
     """Time for the roll-outs."""
     memory: int = 0
     """The most bytes that the process had in memory."""
+    cpu: float = 0.0
+    """CPU seconds of the process."""
 
 
 def parts_of(question: Question) -> Iterator[bytes]:
@@ -76,7 +81,8 @@ def parts_of(question: Question) -> Iterator[bytes]:
         yield part((scene.config, replace(cluster, jobs=(), tasks=(), nodes=())))
         for items in (cluster.nodes, cluster.jobs, cluster.tasks):
             yield from map(part, _cut(items))
-    yield from map(part, _cut(question.samples))
+    for learned in (question.samples, question.past):
+        yield from map(part, _cut(learned))
 
 
 def read(source: BinaryIO) -> Question:
@@ -94,7 +100,8 @@ def read(source: BinaryIO) -> Question:
     for _ in range(count):
         config, cluster = unpickler.load()
         scenes.append(_scene(config, cluster, all_parts(), all_parts(), all_parts()))
-    return Question(head, tuple(scenes), all_parts(), categories)
+    samples, past = all_parts(), all_parts()
+    return Question(head, tuple(scenes), samples, categories, past)
 
 
 def _scene(config: Config, cluster: Cluster, nodes: Any, jobs: Any, tasks: Any) -> Scene:

@@ -6,8 +6,9 @@ The forecasting process calls it, and commands that forecast by themselves.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from maar.forecast.arrivals import arrivals_for
 from maar.forecast.forecast import Forecast, Options, forecast
 from maar.forecast.runtimes import RunTimes
 from maar.model.snapshot import Snapshot
@@ -23,26 +24,33 @@ def answered(question: Question, alive: Callable[[], bool] = lambda: True) -> An
     begun = time.monotonic()
     ends = begun + head.budget
 
-    def made(scene: Scene, rollouts: int) -> Forecast:
+    def made(some: Sequence[Scene], rollouts: int) -> tuple[Forecast, ...]:
         options = Options(rollouts=rollouts, seed=head.seed)
-        return forecast(
-            scene.cluster,
-            scene.config,
-            head.now,
-            run_times,
-            options=options,
-            may_go_on=lambda: alive() and time.monotonic() < ends,
-            categories=question.categories,
+        future = arrivals_for(
+            scenes[0].cluster, question.past, head.now, run_times, options=options, categories=question.categories
+        )
+        return tuple(
+            forecast(
+                scene.cluster,
+                scene.config,
+                head.now,
+                run_times,
+                options=options,
+                may_go_on=lambda: alive() and time.monotonic() < ends,
+                categories=question.categories,
+                arrivals=future,
+            )
+            for scene in some
         )
 
-    rollouts = _chosen(head, len(scenes), lambda: made(scenes[0], 1)) if head.adapts else head.rollouts
-    forecasts = tuple(made(scene, rollouts) for scene in scenes)
+    rollouts = _chosen(head, len(scenes), lambda: made(scenes[:1], 1)) if head.adapts else head.rollouts
+    forecasts = made(scenes, rollouts)
     first = scenes[0]
     order = places(Snapshot(first.cluster), first.config, head.now) if head.places else {}
     return Answer(forecasts, order, time.monotonic() - begun)
 
 
-def _chosen(head: Head, scenes: int, once: Callable[[], Forecast]) -> int:
+def _chosen(head: Head, scenes: int, once: Callable[[], object]) -> int:
     """As many roll-outs as fit in the budget for all scenes, by the time that one of them takes."""
     begun = time.monotonic()
     once()

@@ -60,6 +60,7 @@ def forecast_view(
         wanted=made.wanted,
         made_at=made.at,
         age=round(max(now - made.at, 0.0), 3),
+        arrivals=made.arrivals,
         trust=trust,
     )
 
@@ -136,5 +137,7 @@ def with_shifts(
     found, others = shifts(before, after, sight)
     same = first.rollouts == second.rollouts
     words = "" if same else "the time ended before the same futures were played for both"
-    made = ShiftsView(rollouts=rollouts, seconds=round(answer.seconds, 3), words=words, others=others)
+    made = ShiftsView(
+        rollouts=rollouts, seconds=round(answer.seconds, 3), words=words, others=others, arrivals=first.arrivals
+    )
     return replace(view, forecasts=found, forecast=made)

@@ -11,6 +11,7 @@ import os
 import resource
 import signal
 import sys
+import time
 
 import msgspec
 
@@ -31,7 +32,8 @@ def main() -> None:
     end_with_parent()
     question = read(sys.stdin.buffer)
     answer = answered(question, lambda: os.getppid() == parent)
-    sys.stdout.buffer.write(msgspec.msgpack.encode(msgspec.structs.replace(answer, memory=peak())))
+    answer = msgspec.structs.replace(answer, memory=peak(), cpu=time.process_time())
+    sys.stdout.buffer.write(msgspec.msgpack.encode(answer))
     sys.stdout.buffer.flush()
 
 
@@ -44,6 +46,13 @@ def peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
+def address_space() -> int:
+    """The bytes of address space of this process; 0 where the system does not say it."""
+    with contextlib.suppress(OSError), open("/proc/self/statm") as file:
+        return int(file.read().split()[0]) * resource.getpagesize()
+    return 0
+
+
 def end_with_parent() -> None:
     """Let the kernel end this process when its parent ends, where it can; else it looks between two steps."""
     if sys.platform == "linux":
@@ -52,6 +61,8 @@ def end_with_parent() -> None:
 
 def limit(memory: int) -> None:
     """Bound the memory of this process: more ends it with an error."""
+    if (used := address_space()) > memory:
+        raise MemoryError(f"the limit of {memory} bytes is below the {used} bytes of a process that has just started")
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     most = memory if hard == resource.RLIM_INFINITY else min(memory, hard)
     resource.setrlimit(resource.RLIMIT_AS, (most, hard))

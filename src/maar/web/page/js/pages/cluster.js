@@ -70,6 +70,7 @@ function panel(app, node) {
   return [
     h("h2", { class: "wrap" }, node.name, " ", tag(view.state)),
     view.locked && h("p", {}, "Locked for ", view.lockedFor ? jobLink(view.lockedFor) : "a job that you may not see", "."),
+    view.shard != null && h("p", { class: "dim" }, `Shard ${view.shard}`),
     view.taints?.length > 0 && h("p", { class: "dim wrap" }, `Taints: ${view.taints.join(", ")}`),
     h("h3", {}, "Jobs"),
     node.holders.length
@@ -104,6 +105,7 @@ export function cluster(root, app, [chosen]) {
   const marks = h("div", { class: "legend", role: "group", "aria-label": "Show nodes that are" });
   const aside = h("aside", { class: "card", "aria-label": "Node", id: "node" });
   const list = h("div");
+  const shards = h("section", { class: "card", "aria-label": "Shards", id: "shards", hidden: true });
   const chart = h("div");
   const host = h("div");
   const names = h("div", { class: "legend", "aria-label": "Colours" });
@@ -114,6 +116,7 @@ export function cluster(root, app, [chosen]) {
     cards,
     h("div", { class: "split" }, h("section", { class: "card", "aria-label": "Grid of nodes" }, modes, marks, host, names), aside),
     h("section", { class: "card", "aria-label": "Utilisation", id: "utilisation" }, h("h2", {}, "In use by queue"), chart),
+    shards,
     h("details", { class: "card", id: "as-table", ontoggle: () => rows() }, h("summary", {}, "Nodes as a table"), h("div", { class: "row" }, h("label", {}, "Filter", search)), list),
   );
   const details = root.querySelector("#as-table");
@@ -184,6 +187,30 @@ export function cluster(root, app, [chosen]) {
     );
   }
 
+  /** The schedulers that share the cluster; nothing if one leads. */
+  function shared() {
+    const found = store.cluster.shards ?? [];
+    shards.hidden = found.length === 0;
+    if (!found.length) return;
+    show(
+      shards,
+      h("h2", {}, "Shards"),
+      table(
+        "Shards",
+        ["Shard", "Holder", "Epoch", "Nodes", "Lent", "Borrowed", "Queues", "Waiting", "Wants"],
+        found.map((one) =>
+          h(
+            "tr",
+            {},
+            h("td", {}, one.wanted ? String(one.shard) : `${one.shard} (ends)`),
+            h("td", { class: "wrap" }, one.holder ?? h("span", { class: "dim" }, "not shown")),
+            [one.epoch, one.nodes, one.lent, one.borrowed, one.queues, one.waiting, one.wants].map((n) => h("td", { class: "num" }, n.toLocaleString("en"))),
+          ),
+        ),
+      ),
+    );
+  }
+
   function rows() {
     if (!details.open) return;
     const all = [...store.nodes.values()].filter((node) => !text || nodeWords(node).toLowerCase().includes(text));
@@ -232,6 +259,7 @@ export function cluster(root, app, [chosen]) {
 
   function around() {
     summary();
+    shared();
     history();
     markButtons();
     legend();

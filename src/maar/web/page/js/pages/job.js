@@ -105,7 +105,7 @@ function forecast(one, job, now) {
     (one.finishP50 ?? null) !== null && h("p", {}, `Ends ${span(one.finishP50, one.finishP90, now)}.`),
     (one.withinHour ?? null) !== null && job.state !== "running" && h("p", {}, `Starts within the hour with a chance of ${percent(one.withinHour, 1)}.`),
     one.words && h("p", { class: "dim" }, one.words),
-    one.rollouts > 0 && (one.startP50 ?? one.finishP50 ?? null) !== null && h("p", { class: "dim" }, `From ${count(one.rollouts, "roll-out")}. The first time is as likely too late as too early; 9 of 10 times it happens before the second.${(one.age ?? null) === null ? "" : ` Made ${duration(one.age)} ago.`}`),
+    one.rollouts > 0 && (one.startP50 ?? one.finishP50 ?? null) !== null && h("p", { class: "dim" }, `From ${count(one.rollouts, "roll-out")} ${one.arrivals ? "with" : "without"} jobs that come later. The first time is as likely too late as too early; 9 of 10 times it happens before the second.${(one.age ?? null) === null ? "" : ` Made ${duration(one.age)} ago.`}`),
     trust(one.trust),
   ];
 }

@@ -86,7 +86,7 @@ export function queues(root, app) {
       const found = await app.api.get("forecasts");
       const share = (value) => ((value ?? null) === null ? "-" : percent(value, 1));
       const row = (one) => h("tr", {}, h("td", {}, one.queue), h("td", {}, one.age), h("td", {}, one.judged), h("td", {}, share(one.coverageP90)), h("td", {}, (one.medianError ?? null) === null ? "-" : duration(one.medianError)));
-      const about = found.madeAt ? `The newest forecast is from ${count(found.rollouts, "roll-out")} and ${count(found.finishedJobs, "finished job")}.` : "No forecast has been made yet.";
+      const about = found.madeAt ? `The newest forecast is from ${count(found.rollouts, "roll-out")} and ${count(found.finishedJobs, "finished job")}, ${found.arrivals ? "with" : "without"} jobs that come later.` : "No forecast has been made yet.";
       const none = found.notKept ? `Forecasts are not judged: ${found.notKept}.` : "No forecast has been judged yet.";
       show(quality, h("h2", {}, "How good forecasts were"), h("p", { class: "dim" }, about, " ", found.quality.length ? "" : none), found.quality.length > 0 && table("Judged forecasts", ["Queue", "Forecast made", "Jobs", "Started by p90", "Median error of p50"], found.quality.map(row)));
       quality.hidden = false;

@@ -1,0 +1,173 @@
+"""Compares policies on the workloads of Pollux: `make bench-policies` makes the tables of docs/choose-a-policy.md.
+
+    python -m bench.policies FOLDER [rates] [fixed] [cluster] [default]
+
+FOLDER has `workload-N.csv`, `rates.csv` and `fixed-batch-N.csv`. `rates` runs the workloads by rates, `fixed` the same
+jobs with fixed batch sizes at pool depth, `cluster` these at cluster depth, and `default` checks whether `price` may be
+the default of a pool, on all traces beside FOLDER and in `examples/`. Prints Markdown, and one line of JSON per part. A
+load of 2 means that the same jobs arrive twice as fast. Takes about an hour for all parts on one core.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from statistics import fmean
+
+import msgspec
+
+from maar.registry import ALGORITHMS, catalog
+from maar.sim.compare import Entry, play
+from maar.sim.pool import simulate
+from maar.sim.rates import read_rates
+from maar.sim.result import Run
+from maar.sim.setting import Setting
+from maar.sim.trace import Trace
+from maar.sim.traces.formats import read_trace
+from maar.sim.traces.source import Source
+
+HERE = Path(__file__).parents[1]
+LOADS = (0.5, 1.0, 1.5, 2.0)
+WORKLOADS = (1, 2, 3, 4)
+ALL = tuple(algorithm.name for algorithm in ALGORITHMS)
+RATED = (
+    ("price", "known", "true"),
+    ("price", "known", "learnt"),
+    ("price", "unknown", "true"),
+    ("price", "unknown", "learnt"),
+    *((name, "known", "true") for name in ("afs-l", "srsf", "elastic-srjf", "elastic-fifo", "optimus")),
+    ("tiresias", "unknown", "true"),
+)
+"""Policy, lengths, speeds."""
+
+
+def source(file: Path) -> Source:
+    return Source(file.name, file.read_bytes())
+
+
+def at_load(trace: Trace, load: float) -> Trace:
+    """The same jobs, arriving faster by this factor."""
+    jobs = (msgspec.structs.replace(job, submit=job.submit / load) for job in trace.jobs)
+    return msgspec.structs.replace(trace, jobs=tuple(jobs))
+
+
+def line(*cells: object) -> str:
+    return "| " + " | ".join(str(cell) for cell in cells) + " |"
+
+
+def head(*cells: object) -> None:
+    print(line(*cells), line(*["---"] * len(cells)).replace(" ", ""), sep="\n")
+
+
+def mean(runs: Sequence[Run]) -> int:
+    """Mean completion time in seconds, averaged over runs with the same number of jobs."""
+    return round(fmean(run.summary.avg_jct for run in runs))
+
+
+def by_rates(folder: Path) -> None:
+    """Mean completion by policy and load, and by application at load 1."""
+    setting = Setting(16, 4, restart=30.0, model="rates", rates=read_rates(source(folder / "rates.csv")), interval=60.0)
+    traces = [read_trace(source(folder / f"workload-{n}.csv"), "pollux") for n in WORKLOADS]
+    found: dict[tuple[tuple[str, str, str], float], list[Run]] = {}
+    head("policy", "lengths", "speeds", *(f"load {load:g}" for load in LOADS))
+    for which in RATED:
+        name, lengths, speeds = which
+        known = msgspec.structs.replace(setting, lengths_known=lengths == "known", speeds_known=speeds == "true")
+        for load in LOADS:
+            runs = [simulate(at_load(trace, load), catalog().algorithms[name], known) for trace in traces]
+            found[which, load] = runs
+        means = [f"{mean(found[which, load]):,} s" for load in LOADS]
+        print(line(f"`{name}`", lengths, speeds, *means), flush=True)
+    print()
+    of = {job.name: job.model for trace in traces for job in trace.jobs}
+    applications = sorted(set(of.values()))
+    extra = ("p99", "worst ratio", "restarts")
+    head("policy at load 1", "lengths", "speeds", *applications, *extra)
+    for which in RATED:
+        runs = found[which, 1.0]
+        cells = []
+        for application in applications:
+            times = [job.jct for run in runs for job in run.jobs if of[job.name] == application]
+            cells.append(f"{round(fmean(times)):,}")
+        print(line(f"`{which[0]}`", *which[1:], *cells, *others(runs)))
+    print("\n" + as_json("rates", {f"{'/'.join(w)} at {load:g}": numbers(runs) for (w, load), runs in found.items()}))
+
+
+def others(runs: Sequence[Run]) -> tuple[str, str, str]:
+    """Mean p99, worst ratio of all, and mean restarts."""
+    summaries = [run.summary for run in runs]
+    p99, worst = fmean(s.p99_jct for s in summaries), max(s.worst_ratio for s in summaries)
+    return f"{round(p99):,}", f"{worst:.1f}", f"{round(fmean(s.restarts for s in summaries)):,}"
+
+
+def numbers(runs: Sequence[Run]) -> list[float]:
+    return [round(run.summary.avg_jct, 1) for run in runs]
+
+
+def as_json(part: str, figures: dict[str, list[float]]) -> str:
+    return json.dumps({part: figures})
+
+
+def by_fixed(folder: Path, depth: str, loads: Sequence[float] = LOADS, policies: Sequence[str] = ALL) -> None:
+    """Mean completion of every policy at every load, with p99, worst ratio and restarts."""
+    setting = Setting(16, 4, restart=30.0)
+    traces = [read_trace(source(folder / f"fixed-batch-{n}.csv")) for n in WORKLOADS]
+    figures: dict[str, list[float]] = {}
+    for load in loads:
+        head(f"{depth} depth, load {load:g}", "mean", "p99", "worst ratio", "restarts")
+        found = {}
+        for name in policies:
+            found[name] = [play(at_load(trace, load), Entry(name, depth=depth), setting) for trace in traces]
+            figures[f"{name} at {load:g}"] = numbers(found[name])
+        for name in sorted(found, key=lambda name: mean(found[name])):
+            print(line(f"`{name}`", f"{mean(found[name]):,} s", *others(found[name])), flush=True)
+        print(flush=True)
+    print(as_json(depth, figures))
+
+
+def traces_beside(folder: Path) -> Iterator[tuple[str, Trace, Setting]]:
+    """All traces, with a cluster for each."""
+    for file in sorted((HERE / "examples" / "traces").iterdir()):
+        yield file.name, read_trace(source(file)), Setting(8, 8)
+    for n in WORKLOADS:
+        yield f"fixed-batch-{n}", read_trace(source(folder / f"fixed-batch-{n}.csv")), Setting(16, 4)
+    rates = read_rates(source(folder / "rates.csv"))
+    rated = Setting(16, 4, model="rates", rates=rates, interval=60.0)
+    for n in WORKLOADS:
+        yield f"workload-{n}", read_trace(source(folder / f"workload-{n}.csv"), "pollux"), rated
+    for file in sorted((folder.parent / "muri").glob("*.csv")):
+        yield file.name, read_trace(source(file), "muri"), Setting(8, 8, patience=600.0)
+
+
+def by_default(folder: Path) -> None:
+    """Whether `price` is at least as good as `elastic-fifo`, with lengths and without."""
+    head("trace", "lengths", "`elastic-fifo`", "`price`", "worst ratio", "with `price`", "holds")
+    for name, trace, setting in traces_beside(folder):
+        for lengths in ("known", "unknown"):
+            known = msgspec.structs.replace(setting, lengths_known=lengths == "known")
+            old, new = (simulate(trace, catalog().algorithms[p], known).summary for p in ("elastic-fifo", "price"))
+            holds = new.avg_jct <= old.avg_jct and new.worst_ratio <= 2 * old.worst_ratio
+            means = f"{old.avg_jct:,.0f} s", f"{new.avg_jct:,.0f} s"
+            ratios = f"{old.worst_ratio:.2f}", f"{new.worst_ratio:.2f}"
+            print(line(name, lengths, *means, *ratios, "yes" if holds else "no"), flush=True)
+
+
+def main() -> None:
+    given = [Path(word) for word in sys.argv[1:] if Path(word).is_dir()]
+    folder = given[0] if given else HERE.parent / "shared" / "traces" / "pollux"
+    if not folder.is_dir():
+        sys.exit(f"{folder}: no such folder; name the folder with the workloads")
+    parts = [word for word in sys.argv[1:] if not Path(word).is_dir()] or ["rates", "fixed", "cluster", "default"]
+    for part in parts:
+        if part == "rates":
+            by_rates(folder)
+        elif part == "default":
+            by_default(folder)
+        else:
+            by_fixed(folder, "cluster" if part == "cluster" else "pool")
+
+
+if __name__ == "__main__":
+    main()

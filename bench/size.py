@@ -1,0 +1,127 @@
+"""Measures what Maar needs for clusters of different sizes: `make bench-size`, the table of docs/operations.md.
+
+An embedded API server in a process of its own has nodes with 8 GPUs and ten pods for each of them, in gangs of 8; every
+fifth pod waits. `maar run` and `maar web` read them, one after the other. Memory is the highest that the kernel counted
+(VmHWM), with the processes that they start; CPU is that of the process, until it is ready and then while nothing
+happens. The last line is JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from pathlib import Path
+
+from bench.web import ask, memory_mb
+
+SIZES = ((100, 1_000), (1_000, 10_000), (5_000, 50_000))
+SETTLE_S, IDLE_S = 20.0, 30.0
+"""Time for the first writes, and then to look at the CPU of a cluster where nothing happens. Tuned by hand."""
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def family(pid: int) -> list[int]:
+    """A process and all that it has started."""
+    children = (Path(f"/proc/{pid}/task/{pid}/children").read_text()).split()
+    return [pid, *(one for child in children for one in family(int(child)))]
+
+
+def cpu_seconds(pid: int) -> float:
+    """Of a process and of its children that have ended."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) / TICKS
+
+
+def cpu(pid: int) -> float:
+    """CPU seconds of a process and of all that it has started."""
+    return sum(map(cpu_seconds, family(pid)))
+
+
+def memory(pid: int, seconds: float) -> float:
+    """The most MB that the processes had together, in some seconds."""
+    most, end = 0.0, time.monotonic() + seconds
+    while time.monotonic() < end:
+        with contextlib.suppress(OSError, IndexError):  # a process has just ended
+            most = max(most, sum(map(memory_mb, family(pid))))
+        time.sleep(0.5)
+    return most
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def measure(command: list[str], folder: Path, port: int) -> dict[str, float]:
+    """Start a command, wait until it is ready, and look at it while nothing happens."""
+    log = folder / "log"
+    arguments = [sys.executable, "-m", "maar.cli.main", *command, "--kubeconfig", str(folder / "kubeconfig")]
+    with log.open("w") as out:
+        process = subprocess.Popen([*arguments, "--history", "none"], stderr=out)
+    try:
+        while ask(f"http://127.0.0.1:{port}/readyz")[0] != 200:
+            assert process.poll() is None, log.read_text()
+            time.sleep(0.2)
+        while "run" in command and not decided(port):
+            assert process.poll() is None, log.read_text()
+            time.sleep(0.2)
+        until_ready = cpu(process.pid)
+        most = memory(process.pid, SETTLE_S)
+        before = cpu(process.pid)
+        most = max(most, memory(process.pid, IDLE_S))
+        idle = (cpu(process.pid) - before) / IDLE_S
+        return {"mb": round(most), "cpu_s_to_first_decision": round(until_ready, 1), "idle_cores": round(idle, 3)}
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def decided(port: int) -> bool:
+    """Whether the first cycle has ended."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
+            text = answer.read().decode()
+    except OSError:  # it is busy
+        return False
+    found = re.search(r"^maar_first_cycle_timestamp_seconds (\S+)$", text, re.MULTILINE)
+    return found is not None and float(found[1]) > 0
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--nodes", type=int, help="only the cluster with this many nodes")
+    options = parser.parse_args()
+    results = []
+    for nodes, pods in (size for size in SIZES if options.nodes in (None, size[0])):
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            sizes = ["--nodes", str(nodes), "--pods", str(pods)]
+            serve = [sys.executable, "-m", "bench.web", "--serve", name, *sizes]
+            with subprocess.Popen(serve, stdin=subprocess.PIPE) as server:
+                try:
+                    while not (folder / "kubeconfig").exists():
+                        assert server.poll() is None
+                        time.sleep(0.1)
+                    ports = free_port(), free_port()
+                    lease = ["--no-leader-elect", "--lease-duration", "300"]  # the server shares the cores
+                    run = measure(["run", *lease, "--http-port", str(ports[0])], folder, ports[0])
+                    web = measure(["web", "--anonymous", "--port", str(ports[1])], folder, ports[1])
+                finally:
+                    server.kill()
+        results.append({"nodes": nodes, "pods": pods, "run": run, "web": web})
+        print(results[-1], flush=True)
+    print(json.dumps(results))
+
+
+if __name__ == "__main__":
+    main()

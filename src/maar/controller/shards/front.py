@@ -1,0 +1,243 @@
+"""The front of the shards of a process: what the loop asks before a decision and hands over after it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable
+
+import numpy as np
+
+from maar.controller.shards.holding import Holding
+from maar.controller.shards.moving import Moves, Sent
+from maar.controller.shards.objects import ShardObjects
+from maar.controller.snapshots.cache import Cache
+from maar.kube.client.api import Api
+from maar.kube.kinds.cluster import SHARD_MAPS, SHARDS
+from maar.kube.read.shards import MAP_NAME, BrokenMap, shard_number, wants_of, wire_wants
+from maar.kube.wire.shards import ShardSpec, ShardStatus
+from maar.kube.write.shards import stored_of
+from maar.model.snapshot import Snapshot
+from maar.shards.proposals import NOTHING, Proposals, proposals, rack_homes, racks_of
+from maar.shards.scope import own_jobs
+from maar.shards.shard import Standing, Step
+from maar.shards.sharing import Figures, Sharing
+from maar.shards.wants import Pause, Want
+
+logger = logging.getLogger("maar.shards")
+
+
+class Shards:
+    """Everything about shards in one process."""
+
+    def __init__(
+        self,
+        api: Api,
+        cache: Cache,
+        sent: Sent,
+        list_pods: Callable[[], Awaitable[None]],
+        trigger: Callable[[], None],
+        rack_label: str = "",
+    ) -> None:
+        self.holding = Holding()
+        self._cache = cache
+        self._list_pods = list_pods
+        self._trigger = trigger
+        self._rack_label = rack_label
+        self.moves = Moves(api, self.holding, sent, self._map_changed)
+        self.objects = ShardObjects(api, self.holding)
+        self._wants: tuple[Want, ...] = ()
+        """What the jobs of this process want."""
+        self._pauses: tuple[Pause, ...] = ()
+        self._proposed: tuple[object, ...] = ()
+        """What the last proposals were made from."""
+        self._proposals = NOTHING
+        self._homes: dict[str, int] = {}
+        self._figures: dict[int, ShardStatus] = {}
+        self._looked_at: object = None
+        self._lists = asyncio.Event()
+        self._turned = asyncio.Event()
+        self.on_map: list[Callable[[], None]] = []
+        """Called after a new version of the map."""
+
+    @property
+    def active(self) -> bool:
+        """Whether this process decides for anything."""
+        return bool(self.holding.shards)
+
+    @property
+    def map_is_gone(self) -> bool:
+        """Whether the watches have shown a map, and it exists no more."""
+        return self._looked_at is not None and not self._cache.picture.objects.of(SHARD_MAPS)
+
+    # -- before a decision
+
+    def look(self) -> None:
+        """Take in what the watches have shown of the map."""
+        item = self._cache.picture.objects.of(SHARD_MAPS).get(SHARD_MAPS.key("", MAP_NAME))
+        if item is None or item is self._looked_at:
+            return
+        self._looked_at = item
+        try:
+            if self.holding.see(stored_of(item)):
+                self._map_changed()
+        except BrokenMap as error:
+            logger.error("%s; the last one that could be read is used", error)
+
+    def _map_changed(self) -> None:
+        for listener in self.on_map:
+            listener()
+        if self.holding.fresh:
+            self._lists.set()
+        self._cache.wake_all()
+        self._trigger()
+
+    def standing(self, snapshot: Snapshot, now: float) -> Standing:
+        """What this process knows besides the cluster, for the next decision."""
+        self.look()
+        holding = self.holding
+        self._propose(snapshot)
+        table = snapshot.jobs
+        missing = {table.jobs[row].queue for row in np.flatnonzero(table.queue < 0).tolist()}
+        queues = holding.decides_for({queue.name for queue in snapshot.queues.queues} | missing)
+        standing = Standing(
+            holding.shards,
+            holding.map,
+            holding.uses(snapshot.nodes.names),
+            queues,
+            queues & self._proposals.leaving_queues(),
+            self._homes,
+            (*self._wants, *self._others()),
+            self._pauses,
+        )
+        if standing.is_everything(snapshot):
+            self._cache.decide_for_all()
+        else:
+            own = own_jobs(snapshot, standing.uses, standing.queues)
+            self._cache.decide_for(own, standing.queues - standing.leaving)
+        return standing
+
+    def _others(self) -> list[Want]:
+        """The wants of other shards, as the watches show them."""
+        found: list[Want] = []
+        for item in self._cache.picture.objects.of(SHARDS).values():
+            number = shard_number(item.name)
+            if number is not None and number not in self.holding.epochs:
+                found += wants_of(item)
+        return found
+
+    def _propose(self, snapshot: Snapshot) -> None:
+        """What should belong to others, if anything that matters to it has changed."""
+        owners = self.holding.map
+        made_from = (owners, snapshot.nodes, snapshot.queues, snapshot.cluster.hypernodes)
+        if len(self._proposed) == len(made_from) and all(
+            a is b for a, b in zip(self._proposed, made_from, strict=True)
+        ):
+            return
+        self._proposed = made_from
+        if owners.members() == [0]:
+            self._proposals, self._homes = NOTHING, {}
+            return
+        racks = racks_of(snapshot.nodes, snapshot.cluster.hypernodes, self._rack_label)
+        self._homes = rack_homes(owners, racks)
+        self._proposals = proposals(owners, racks, snapshot.queues)
+
+    @property
+    def proposed(self) -> Proposals:
+        return self._proposals
+
+    # -- after a decision
+
+    def after(self, step: Step, snapshot: Snapshot) -> None:
+        """Carry out what a step decided besides its plan. Its plan has been sent."""
+        self._wants = (*step.wants, *self._until_bound(step.wants))
+        self._pauses = step.pauses
+        jobs, number = snapshot.jobs.jobs, snapshot.jobs.number
+        wanting = frozenset(jobs[number[want.job]].queue for want in self._wants if want.job in number)
+        self.moves.after(step.lends, self._proposals, wanting)
+        self._show(step, snapshot)
+        self.turned()
+
+    def turned(self) -> None:
+        """A cycle has ended. One that decided nothing, because the last shard is being given back, counts too."""
+        self._turned.set()
+        self._turned = asyncio.Event()
+
+    def _until_bound(self, wants: tuple[Want, ...]) -> list[Want]:
+        """Wants of before whose binds are on their way: they stand until all pods are bound."""
+        stand, assumed = {want.id for want in wants}, self._cache.picture.assumed
+        return [
+            want
+            for want in self._wants
+            if want.id not in stand and any(task in assumed for task in self._cache.tasks_of(want.job))
+        ]
+
+    def wake_at(self, now: float) -> float | None:
+        """When time alone changes what shards decide: the end of a want or of a pause."""
+        ends = [want.deadline for want in (*self._wants, *self._others())]
+        ends += [pause.until for pause in self._pauses]
+        return min((end for end in ends if end > now), default=None)
+
+    @property
+    def wanting(self) -> frozenset[str]:
+        """Jobs that every cycle must look at."""
+        return frozenset(want.job for want in self._wants)
+
+    def _show(self, step: Step, snapshot: Snapshot) -> None:
+        if not self._figures or self.objects.figures_are_due:
+            self._figures = self._count(step, snapshot)
+        for shard in self.holding.epochs:
+            mine = wire_wants(want for want in self._wants if want.shard == shard)
+            self.objects.show(shard, ShardSpec(mine), self._figures.get(shard, ShardStatus()))
+
+    def _count(self, step: Step, snapshot: Snapshot) -> dict[int, ShardStatus]:
+        """Figures for people, of each shard of this process."""
+        owners, epochs = self.holding.map, self.holding.epochs
+        figures = Sharing(owners).figures(snapshot.nodes.names)
+        queues = Counter(owners.shard_of(queue.name) for queue in snapshot.queues.queues)
+        jobs, number = snapshot.jobs.jobs, snapshot.jobs.number
+        waiting = {wait.job for wait in step.plan.waiting} | self._cache.resting
+        waits = Counter(owners.shard_of(jobs[number[job]].queue) for job in waiting if job in number)
+        return {
+            shard: ShardStatus(
+                owners.holders.get(shard, ""),
+                epoch,
+                *figures.get(shard, Figures()),
+                queues[shard],
+                waits[shard],
+            )
+            for shard, epoch in epochs.items()
+        }
+
+    # -- lists of pods, cycles
+
+    async def list_fresh(self) -> None:
+        """List pods whenever the map has given something to this process."""
+        while True:
+            await self._lists.wait()
+            self._lists.clear()
+            while self.holding.fresh:
+                fresh = self.holding.fresh
+                await self._list_pods()
+                self.holding.listed(fresh)
+                self._cache.wake_all()
+                self._trigger()
+
+    async def a_cycle(self) -> None:
+        """Wait until a cycle has ended that began after this call."""
+        for _ in range(2):
+            turned = self._turned
+            self._trigger()
+            await turned.wait()
+
+    def inherit(self, shard: int) -> None:
+        """A shard was taken over: its wants stand."""
+        self.objects.forget(shard)
+        self._figures = {}
+        item = next((i for i in self._cache.picture.objects.of(SHARDS).values() if shard_number(i.name) == shard), None)
+        self._wants += wants_of(item) if item is not None else ()
+
+    def gave_back(self, shard: int) -> None:
+        self.objects.forget(shard)
+        self._wants = tuple(want for want in self._wants if want.shard != shard)

@@ -1,0 +1,177 @@
+"""Writes that the limit of a queue permits only because other writes free room in it: those come first.
+
+A decision counts victims, and workers of a job that shrinks or stops, as gone. If Maar died after a bind and before the
+eviction was sent, the queue would have more than its limit, until the victim ends by itself. So binds, and jobs that
+grow or start, wait until the writes that free room in their queue are accepted. They are dropped if one is refused:
+then the next cycle decides again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Container, Iterator
+from typing import NamedTuple
+
+from maar.controller.snapshots.cache import Cache
+from maar.model.plan import Plan
+from maar.session.state import queue_sums
+
+
+class Write(NamedTuple):
+    """A write that takes or frees room in a queue: to a pod, or to an elastic job."""
+
+    pod: str = ""
+    job: str = ""
+
+
+class User(NamedTuple):
+    """What a write takes or frees."""
+
+    queues: frozenset[str]
+    """The limited queues above it."""
+    requests: Counter[str]
+
+
+class Held(NamedTuple):
+    """The bind of a pod that waits."""
+
+    uid: str
+    node: str
+
+
+class LimitedWrites:
+    """Holds writes back, and lets them go when the room that they need is free."""
+
+    def __init__(
+        self,
+        cache: Cache,
+        bind: Callable[[str, str, str], None],
+        drop: Callable[[str], None],
+        grow: Callable[[str, bool], None],
+    ) -> None:
+        """`bind` sends the bind of a pod with a uid to a node, `drop` gives it up. `grow` says that an elastic job may
+        grow now, or that it may not."""
+        self._cache = cache
+        self._bind = bind
+        self._drop = drop
+        self._grow = grow
+        self._freeing: dict[Write, User] = {}
+        """Writes that are not answered. Snapshots count workers that leave, but not evicted pods."""
+        self._asked: Counter[Write] = Counter()
+        """How many answers are missing: a job may shrink again before the first one."""
+        self._waits: dict[Write, frozenset[Write]] = {}
+        """Writes to those that must be accepted first."""
+        self._held: dict[str, Held] = {}
+        """Pods that would be bound now."""
+
+    def take(self, plan: Plan) -> None:
+        """Find the writes of a plan that must wait. Nothing of the plan has been sent."""
+        smaller = [change.job for change in plan.resize if change.after < change.before]
+        smaller += [change.job for change in plan.suspend]
+        if not plan.evict and not smaller and not self._freeing:
+            return
+        snapshot = self._cache.latest
+        limits = {queue.name: queue.capability for queue in snapshot.queues.queues if queue.capability}
+        if not limits:
+            return
+        freeing = {Write(pod=evict.task): self._pod(evict.task, limits) for evict in plan.evict}
+        freeing |= {Write(job=job): self._job(job, 0, limits) for job in smaller}
+        freeing = {write: user for write, user in freeing.items() if user.queues}
+        taking = {Write(pod=bind.task): self._pod(bind.task, limits) for bind in plan.bind}
+        taking |= {Write(job=job): self._job(job, more, limits) for job, more in _larger(plan)}
+        self._find(limits, freeing, taking)
+        self._freeing.update(freeing)
+        self._asked.update(freeing.keys())
+
+    def _find(self, limits: dict[str, dict[str, int]], new: dict[Write, User], taking: dict[Write, User]) -> None:
+        """Which of the writes that take room must wait. More may wait than need to, because each answer comes soon."""
+        freeing = self._freeing | new
+        concerned = {name for user in freeing.values() for name in user.queues}
+        concerned &= {name for user in taking.values() for name in user.queues}
+        if not concerned:
+            return
+        snapshot = self._cache.latest
+        sums = queue_sums(snapshot, snapshot.jobs.allocated)
+        for name in sorted(concerned):
+            used = Counter(snapshot.axes.amounts(sums[snapshot.queues.number[name]].tolist()))
+            for user in (*self._freeing.values(), *taking.values()):
+                if name in user.queues:
+                    used.update(user.requests)
+            if any(used[resource] > most for resource, most in limits[name].items()):
+                first = frozenset(write for write, user in freeing.items() if name in user.queues)
+                for write, user in taking.items():
+                    if name in user.queues:
+                        self._waits[write] = self._waits.get(write, frozenset()) | first
+
+    def _pod(self, task: str, limited: Container[str]) -> User:
+        tasks = self._cache.latest.tasks
+        row = tasks.number[task]
+        return User(self._above(int(tasks.job[row]), limited), Counter(dict(tasks.tasks[row].shape.requests)))
+
+    def _job(self, key: str, more: int, limited: Container[str]) -> User:
+        jobs = self._cache.latest.jobs
+        elastic = jobs.jobs[jobs.number[key]].elastic
+        requests = Counter[str]() if elastic is None else Counter(dict(elastic.shape.requests))
+        return User(self._above(jobs.number[key], limited), Counter({name: n * more for name, n in requests.items()}))
+
+    def _above(self, job: int, limited: Container[str]) -> frozenset[str]:
+        snapshot = self._cache.latest
+        queue = int(snapshot.jobs.queue[job])
+        above = snapshot.queues.path[queue] if queue >= 0 else ()
+        return frozenset(name for q in above if (name := snapshot.queues.queues[q].name) in limited)
+
+    def holds(self, pod: str, uid: str, node: str) -> bool:
+        """Whether the bind of a pod waits; then it is sent later, or dropped."""
+        if Write(pod=pod) not in self._waits:
+            return False
+        self._held[pod] = Held(uid, node)
+        return True
+
+    def holds_job(self, job: str) -> bool:
+        """Whether an elastic job may not grow yet; `grow` is called later."""
+        return Write(job=job) in self._waits
+
+    def evicted(self, pod: str, accepted: bool) -> None:
+        """The eviction of a pod was accepted, or refused for good."""
+        self._answered(Write(pod=pod), accepted)
+
+    def shrunk(self, job: str, accepted: bool) -> None:
+        """The smaller size of a job was written, or refused."""
+        self._answered(Write(job=job), accepted)
+
+    def _answered(self, first: Write, accepted: bool) -> None:
+        if first not in self._freeing:
+            return
+        self._asked[first] -= 1
+        done = self._asked[first] <= 0
+        if done:
+            del self._freeing[first], self._asked[first]
+        for write, waits_for in list(self._waits.items()):
+            if first not in waits_for:
+                continue
+            left = waits_for - {first} if done else waits_for
+            if accepted and left:
+                self._waits[write] = left
+                continue
+            del self._waits[write]
+            self._let_go(write, accepted)
+
+    def _let_go(self, write: Write, accepted: bool) -> None:
+        if write.job:
+            self._grow(write.job, accepted)
+        elif (held := self._held.pop(write.pod, None)) is not None and accepted:
+            self._bind(write.pod, held.uid, held.node)
+        elif held is not None:
+            self._drop(write.pod)
+
+    def nodes(self) -> set[str]:
+        return {held.node for held in self._held.values()}
+
+    def pods(self) -> frozenset[str]:
+        return frozenset(self._held)
+
+
+def _larger(plan: Plan) -> Iterator[tuple[str, int]]:
+    """The elastic jobs that grow or start, and by how many workers."""
+    yield from ((change.job, change.after - change.before) for change in plan.resize if change.after >= change.before)
+    yield from ((change.job, change.size) for change in plan.resume)

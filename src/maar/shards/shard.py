@@ -1,0 +1,388 @@
+"""One step of a shard: what it does, wants, lends and gives back, from what it knows now. A pure function.
+
+The shard decides on the whole cluster for the jobs of its queues, with its own nodes first. What the plan does for a
+job on own nodes with own victims is done. A job that got nodes of other shards, or victims of other shards, becomes a
+want with all its nodes; nothing is done for it yet. So a want is written only if `decide` over the whole cluster places
+the job, and nothing is evicted for a job that could use idle nodes of another shard.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+
+from maar.config.config import Config
+from maar.decide import decide
+from maar.model.plan import Bind, Evict, Plan, Wait
+from maar.model.reasons import Reason
+from maar.model.resources import Mask
+from maar.model.scope import Scope
+from maar.model.snapshot import Snapshot
+from maar.model.tasks import Status
+from maar.session.uncovered import uncovered
+from maar.shards.map import ShardMap
+from maar.shards.scope import own_jobs, scope_of
+from maar.shards.sharing import borrowing, full
+from maar.shards.slots import slot_of
+from maar.shards.wants import Pause, Want, paused, want_of
+
+Id = tuple[str, str]
+"""Key and uid of a job."""
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """What the holder of a shard knows besides the cluster."""
+
+    shards: frozenset[int]
+    """The shards that a process holds: it decides for all of them at once. Usually one."""
+    owners: ShardMap
+    uses: frozenset[str]
+    """The nodes that it uses: the map gives them to it, and it has listed the pods there (rule 5)."""
+    queues: frozenset[str]
+    """The queues that it decides for (rule 8)."""
+    leaving: frozenset[str] = frozenset()
+    """Those of the queues that it lets go: it begins nothing new for them, and its wants stand until they end."""
+    homes: dict[str, int] = {}
+    """Nodes that should be in another shard than the one of their slot, because of their rack."""
+    wants: tuple[Want, ...] = ()
+    """Of all shards, also its own."""
+    pauses: tuple[Pause, ...] = ()
+    """Its own memory of wants that were not served in time."""
+
+    def is_everything(self, snapshot: Snapshot) -> bool:
+        """Whether it decides for all queues, and uses all nodes."""
+        if self.leaving or not self.shards.issuperset(self.owners.members()):
+            return False
+        queues = (queue.name for queue in snapshot.queues.queues)
+        return self.uses.issuperset(snapshot.nodes.names) and self.queues.issuperset(queues)
+
+    def homes_of(self, nodes: Iterable[str]) -> dict[str, int]:
+        """The shard that each of these nodes should be in."""
+        slots, homes = self.owners.slots, self.homes
+        return {name: homes[name] if name in homes else slots[slot_of(name)] for name in nodes}
+
+
+class Lend(msgspec.Struct, frozen=True, order=True):
+    """A node that its owner gives to another shard, after it has settled all that it sent there."""
+
+    node: str
+    to: int
+
+
+class Step(msgspec.Struct, frozen=True):
+    """The decision of one shard. Its plan states only what belongs to its own jobs, and the one election."""
+
+    plan: Plan
+    wants: tuple[Want, ...] = ()
+    """All its wants, in order; its earlier ones that are not among them have ended."""
+    lends: tuple[Lend, ...] = ()
+    pauses: tuple[Pause, ...] = ()
+
+
+def decide_as(standing: Standing | None, snapshot: Snapshot, config: Config, now: float) -> Step:
+    """What the holder of shards decides; without a standing, what one Maar decides for the whole cluster."""
+    return Step(decide(snapshot, config, now)) if standing is None else step(snapshot, config, now, standing)
+
+
+def step(snapshot: Snapshot, config: Config, now: float, standing: Standing) -> Step:
+    """What a shard does now. For a process that holds all shards this is `decide`."""
+    if standing.is_everything(snapshot):
+        return Step(decide(snapshot, config, now))
+    others = sorted((w for w in standing.wants if _counts(w, standing, now)), key=lambda w: w.place)
+    before, ended = _own_wants(snapshot, standing, now)
+    pauses = _pauses(snapshot, standing, ended, now)
+    confined = {pause.id for pause in pauses if now < pause.until}
+    standing_wants = sorted([*others, *before.values()], key=lambda w: w.place)
+    scope = scope_of(snapshot, standing.owners, standing.uses, standing.queues, standing_wants, confined)
+    if standing.leaving:
+        scope = replace(scope, jobs=_without(snapshot, scope.jobs, standing.leaving, before))
+    snapshot.scope = scope
+    try:
+        plan = decide(snapshot, config, now)
+    finally:
+        snapshot.scope = None
+    division = _Division(snapshot, scope, standing, plan)
+    wants = tuple(sorted(division.wants(before, now), key=lambda w: w.place))
+    own = division.plan(wants)
+    lends = _lends(snapshot, scope, standing, own, wants, others, ended)
+    lends += division.gathered(wants)
+    return Step(own, wants, lends, pauses)
+
+
+def _counts(want: Want, standing: Standing, now: float) -> bool:
+    """Whether a want of another shard still stands: nobody ends the wants of a dead shard."""
+    return want.shard not in standing.shards and now < want.deadline
+
+
+def _own_wants(snapshot: Snapshot, standing: Standing, now: float) -> tuple[dict[Id, Want], list[Want]]:
+    """The shard's own wants of jobs that still wait: those that stand, and those that were not served in time."""
+    table, number = snapshot.jobs, snapshot.jobs.number
+    own = [w for w in standing.wants if w.shard in standing.shards and w.job in number]
+    own = [w for w in own if table.jobs[number[w.job]].uid == w.uid and table.waits[number[w.job]]]
+    return {w.id: w for w in own if now < w.deadline}, [w for w in own if now >= w.deadline]
+
+
+def _pauses(snapshot: Snapshot, standing: Standing, ended: list[Want], now: float) -> tuple[Pause, ...]:
+    table, number = snapshot.jobs, snapshot.jobs.number
+    known = {p.id: p for p in standing.pauses if p.job in number and table.waits[number[p.job]]}
+    known.update({want.id: paused(want, known.get(want.id), now) for want in ended})
+    return tuple(known[key] for key in sorted(known))
+
+
+def _without(snapshot: Snapshot, jobs: Mask, leaving: frozenset[str], before: Mapping[Id, Want]) -> Mask:
+    """The jobs without those of queues that are let go, except jobs that have a want."""
+    table = snapshot.jobs
+    gone = np.array([queue.name in leaving for queue in snapshot.queues.queues] + [False])[table.queue]
+    gone[[table.number[job] for job, _ in before]] = False
+    left: Mask = jobs & ~gone
+    return left
+
+
+class _Division:
+    """Divides a plan into what the shard can do with its own nodes and tasks, and what needs other shards."""
+
+    def __init__(self, snapshot: Snapshot, scope: Scope, standing: Standing, plan: Plan) -> None:
+        self._snapshot = snapshot
+        self._scope = scope
+        self._standing = standing
+        self._plan = plan
+        self._job_of = _jobs_of_waiting(snapshot)
+        """Task to its job, for tasks that wait: a plan places only these, and running tasks are many."""
+        self._nodes: dict[int, set[str]] = {}
+        """Job to the nodes on which the plan gives it room."""
+        self._victims: dict[int, list[Evict]] = {}
+        """Job to the tasks of other shards that leave for it."""
+        self._binds: dict[int, list[Bind]] = {}
+        """Own job to its binds."""
+        self._read()
+        borrows = {row for row, nodes in self._nodes.items() if not nodes <= standing.uses}
+        self._in_part = {row for row in borrows - self._victims.keys() if self._is_enough(row)}
+        """Jobs that get some pods on own nodes now, and more on nodes of other shards."""
+        self._withheld = borrows - self._in_part
+        """Jobs for which nothing is done before the shard has all their nodes."""
+        self._asking = set(self._victims) - borrows
+        """Jobs that have all their nodes and wait for victims of other shards."""
+
+    def gathered(self, wants: tuple[Want, ...]) -> tuple[Lend, ...]:
+        """Moves between the shards of one process, for wants that ask: their shard must be the owner (rule 7)."""
+        owners = self._standing.owners
+        asked = (want for want in wants if want.victims and not want.asks)
+        return tuple(
+            Lend(node, want.shard) for want in asked for node in want.nodes if owners.owner_of(node) != want.shard
+        )
+
+    def _shard_of(self, row: int) -> int:
+        return self._standing.owners.shard_of(self._snapshot.jobs.jobs[row].queue)
+
+    def _row(self, task: str) -> int:
+        row = self._job_of.get(task)
+        return int(self._snapshot.tasks.job[self._snapshot.tasks.number[task]]) if row is None else row
+
+    def _is_own(self, task: str) -> bool:
+        return bool(self._scope.jobs[self._row(task)])
+
+    def _read(self) -> None:
+        number = self._snapshot.jobs.number
+        rooms = [(self._row(bind.task), bind.node) for bind in self._plan.bind]
+        rooms += [(self._row(promise.task), promise.node) for promise in self._plan.nominate]
+        rooms += [(number[hold.job], hold.node) for hold in self._plan.hold]
+        for bind in self._plan.bind:
+            self._binds.setdefault(self._row(bind.task), []).append(bind)
+        for row, node in rooms:
+            if self._scope.jobs[row]:
+                self._nodes.setdefault(row, set()).add(node)
+        for evict in self._plan.evict:
+            if not self._is_own(evict.task) and self._scope.jobs[number[evict.beneficiary]]:
+                self._victims.setdefault(number[evict.beneficiary], []).append(evict)
+
+    def _is_enough(self, row: int) -> bool:
+        """Whether a job has its minimum with only those binds that are on own nodes."""
+        table, tasks = self._snapshot.jobs, self._snapshot.tasks
+        job = table.jobs[row]
+        if job.elastic is not None or job.subgroups:
+            return False
+        here = [b.task for b in self._binds.get(row, ()) if b.node in self._standing.uses]
+        if table.ready[row] + len(here) < max(job.min_member, 1):
+            return False
+        if not job.role_min:
+            return True
+        roles = [tasks.tasks[tasks.number[task]].role for task in here]
+        ready = {role.name: int(table.role_ready[role.index]) for role in table.roles[row]}
+        return all(ready.get(role, 0) + roles.count(role) >= least for role, least in job.role_min.items())
+
+    def wants(self, before: Mapping[Id, Want], now: float) -> list[Want]:
+        """A want for each job that needs other shards. A want of before stands until its job is bound."""
+        found, jobs, owners = [], self._snapshot.jobs.jobs, self._standing.owners
+        for row in sorted(self._nodes.keys() | self._victims.keys()):
+            earlier = before.get((jobs[row].key, jobs[row].uid))
+            nodes = self._nodes.get(row, set())
+            if row in self._in_part:
+                nodes = nodes - self._standing.uses
+            elif row not in self._withheld | self._asking and earlier is None:
+                continue
+            want = want_of(self._shard_of(row), jobs[row], nodes, earlier, now)
+            if row in self._asking:
+                asks = all(owners.owner_of(node) == want.shard for node in want.nodes)
+                want = replace(want, asks=asks, victims=tuple(self._victims.get(row, ())))
+            found.append(want)
+        return found
+
+    def plan(self, wants: tuple[Want, ...]) -> Plan:
+        """The part of the plan that the shard carries out."""
+        plan, number, uses = self._plan, self._snapshot.jobs.number, self._standing.uses
+        later = {self._snapshot.jobs.jobs[row].key for row in self._withheld | self._asking}
+        own = {self._snapshot.jobs.jobs[row].key for row in np.flatnonzero(self._scope.jobs).tolist()}
+
+        def is_done(job: str) -> bool:
+            return job in own and number[job] not in self._withheld
+
+        evict = [e for e in plan.evict if self._is_own(e.task)]
+        spared = {self._key(e.task) for e in evict if e.beneficiary in later}
+        sized = {change.job for change in plan.resize} | {change.job for change in plan.suspend}
+        gone = self._gone_for_others(evict, later)
+        evict = [e for e in evict if e.beneficiary not in later or self._key(e.task) in gone]
+        evict = [e for e in evict if self._key(e.task) not in sized]
+        tasks = (*(bind.task for bind in plan.bind), *(promise.task for promise in plan.nominate))
+        places = {task for task in tasks if is_done(self._key(task))}
+        part = replace(
+            plan,
+            bind=tuple(b for b in plan.bind if b.task in places and b.node in uses),
+            nominate=tuple(n for n in plan.nominate if n.task in places and n.node in uses),
+            evict=tuple(evict),
+            hold=tuple(hold for hold in plan.hold if is_done(hold.job)),
+            resize=tuple(r for r in plan.resize if is_done(r.job) and r.job not in spared),
+            suspend=tuple(s for s in plan.suspend if s.job in own and s.job not in spared),
+            resume=tuple(r for r in plan.resume if is_done(r.job)),
+            targets=tuple(t for t in plan.targets if t.job in own),
+            waiting=self._waiting([want for want in wants if want.job in later]),
+            **self._election(own),
+        )
+        return self._within(part)
+
+    def _gone_for_others(self, evict: list[Evict], later: set[str]) -> set[str]:
+        """The jobs that leave whole, and not only for jobs that have to wait: none of their pods could stay alone."""
+        tasks, jobs = self._snapshot.tasks, self._snapshot.jobs
+        leaving = Counter(self._key(e.task) for e in evict)
+        goes = {self._key(e.task) for e in evict if e.beneficiary not in later}
+        members = {key: jobs.members[jobs.number[key]] for key in goes}
+        return {key for key in goes if leaving[key] == int((tasks.status[members[key]] == Status.BOUND).sum())}
+
+    def _within(self, part: Plan) -> Plan:
+        """Without binds into room under the limit of a queue that evictions for jobs with wants will free."""
+        left_out = uncovered(self._plan, part, self._snapshot)
+        if not left_out:
+            return part
+        told = {wait.job for wait in part.waiting}
+        waits = (Wait(job, (full(queue, self._since(job)),)) for job, queue in left_out.items() if job not in told)
+        bind = tuple(b for b in part.bind if self._key(b.task) not in left_out)
+        return replace(part, bind=bind, waiting=(*part.waiting, *waits))
+
+    def _key(self, task: str) -> str:
+        return self._snapshot.jobs.jobs[self._row(task)].key
+
+    def _waiting(self, wants: list[Want]) -> tuple[Wait, ...]:
+        """Why jobs wait; for jobs that borrow, also that."""
+        known = {wait.job: wait for wait in self._plan.waiting}
+        for want in wants:
+            before = known.get(want.job, Wait(want.job, ()))
+            known[want.job] = replace(before, reasons=(self._borrows(want), *before.reasons))
+        return tuple(known.values())
+
+    def _borrows(self, want: Want) -> Reason:
+        away = set(want.nodes) - self._standing.uses
+        return borrowing(want, len(away), self._since(want.job))
+
+    def _since(self, key: str) -> float:
+        job = self._snapshot.jobs.jobs[self._snapshot.jobs.number[key]]
+        return job.created if job.waiting_since is None else job.waiting_since
+
+    def _election(self, own: set[str]) -> dict[str, object]:
+        """The one election of the cluster: only the shard of the elected job changes it."""
+        cluster = self._snapshot.cluster
+        elect, locks = self._plan.elect, self._plan.locks
+        before = cluster.elect
+        jobs, number = self._snapshot.jobs.jobs, self._snapshot.jobs.number
+        there = before is not None and before.job in number and jobs[number[before.job]].uid == before.uid
+        if before is not None and there and before.job not in own:
+            elect, locks = before, cluster.locks
+        expired = (*(e for e in cluster.expired if e.job not in own), *(e for e in self._plan.expired if e.job in own))
+        return {"elect": elect, "locks": locks, "expired": tuple(sorted(expired, key=lambda e: e.job))}
+
+
+def _lends(
+    snapshot: Snapshot,
+    scope: Scope,
+    standing: Standing,
+    plan: Plan,
+    wants: tuple[Want, ...],
+    others: list[Want],
+    ended: list[Want],
+) -> tuple[Lend, ...]:
+    """The nodes to give away: each to the first want that names it, or back to the shard of its slot.
+
+    A node that the shard's own jobs need now stays. These come before the want: the others may not use such a node.
+    """
+    needed = {bind.node for bind in plan.bind}
+    needed.update(promise.node for promise in plan.nominate)
+    needed.update(hold.node for hold in plan.hold)
+    needed.update(node for want in wants for node in want.nodes)
+    uses, there, entries = standing.uses, snapshot.nodes.row, standing.owners.nodes
+    given: dict[str, int] = {}
+    for want in others:
+        for node in want.nodes:
+            if node in uses and node in there and node not in needed:
+                given.setdefault(node, want.shard)
+    stay = needed | given.keys()
+    # Only a node with an entry in the map can have been lent. Entries are few, nodes are many.
+    homes = standing.homes_of(name for name in entries if name in uses and name in there and name not in stay)
+    lent = {name for name in homes if homes[name] not in standing.shards}
+    lent -= {snapshot.nodes.names[row] for row in _rows_with_pods(snapshot, scope.jobs)} if lent else set()
+    failed = {node for want in ended for node in want.nodes}
+    useful: dict[int, Mask] = {}
+    for node in sorted(lent):
+        home = homes[node]
+        if home not in useful:
+            useful[home] = _useful(snapshot, standing.owners, home, {want.job for want in others})
+        if node in failed or useful[home][snapshot.nodes.row[node]]:
+            given[node] = home
+    # Nodes that were never lent go to the shard of their rack at once; pods on them stay.
+    racks = (name for name in standing.homes if name in uses and name in there and name not in entries)
+    away = [node for node in racks if node not in stay and standing.homes[node] not in standing.shards]
+    given.update((node, standing.homes[node]) for node in away)
+    return tuple(Lend(node, given[node]) for node in sorted(given))
+
+
+def _jobs_of_waiting(snapshot: Snapshot) -> dict[str, int]:
+    tasks = snapshot.tasks
+    waiting = np.flatnonzero((tasks.status == Status.PENDING) | (tasks.status == Status.NOMINATED))
+    return dict(zip((tasks.tasks[task].key for task in waiting.tolist()), tasks.job[waiting].tolist(), strict=True))
+
+
+def _rows_with_pods(snapshot: Snapshot, jobs: Mask) -> set[int]:
+    """The nodes with pods of these jobs, also pods that are leaving or have promised room."""
+    tasks = snapshot.tasks
+    there = (tasks.node >= 0) & ((tasks.status == Status.BOUND) | (tasks.status == Status.RELEASING))
+    there |= (tasks.node >= 0) & (tasks.status == Status.NOMINATED)
+    there &= jobs[tasks.job] & ~tasks.resident
+    return set(tasks.node[there].tolist())
+
+
+def _useful(snapshot: Snapshot, owners: ShardMap, shard: int, wanting: set[str]) -> Mask:
+    """The nodes that a shard has use for: a pending pod of one of its jobs fits into their free room.
+
+    Jobs with a want do not count: it names the nodes that they need.
+    """
+    tasks, shapes = snapshot.tasks, snapshot.shapes
+    queues = {queue.name for queue in snapshot.queues.queues if owners.shard_of(queue.name) == shard}
+    jobs = own_jobs(snapshot, (), queues)
+    jobs[[row for key in wanting if (row := snapshot.jobs.number.get(key)) is not None]] = False
+    waits = jobs[tasks.job] & (tasks.status == Status.PENDING)
+    free = snapshot.nodes.allocatable - snapshot.used - snapshot.nominated
+    useful = np.zeros(len(free), dtype=np.bool_)
+    for shape in np.unique(tasks.shape[waits]).tolist():
+        useful |= (free >= shapes.requests[shape]).all(axis=1)
+    return useful

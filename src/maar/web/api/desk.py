@@ -1,0 +1,120 @@
+"""What all answers under /api/v1 are made from, and who asks for them.
+
+Views are made in threads, from a snapshot that does not change, so that the watches are read meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from maar.history.history import History
+from maar.kube.client.api import Api
+from maar.kube.kinds import AnyKind
+from maar.kube.kinds.cluster import PRIORITY_CLASSES
+from maar.kube.wire.base import Object
+from maar.views.records import State
+from maar.views.sight import Sight
+from maar.web.api.access import Access, User
+from maar.web.api.errors import Refused
+from maar.web.api.limits import Guard
+from maar.web.api.mirror import Mirror, Moment
+from maar.web.api.recordings import Recordings
+from maar.web.api.writing import Token, Writer
+from maar.web.forecasting.keeper import Keeper, Latest
+from maar.whatif.why import Why
+
+NO_FORECASTS = "this `maar web` makes no forecasts"
+REMEMBERED = 64
+"""Answers about single jobs that are kept: the search for changes is expensive."""
+GOOD_FOR = 10.0
+"""Seconds for which such an answer is given again."""
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """A request of a user."""
+
+    user: User
+    sight: Sight
+    moment: Moment
+    query: Any
+    parts: dict[str, str]
+    """The variable parts of the path."""
+    body: Any = None
+    token: Token | None = None
+    """Of a user who may write; only for routes that write."""
+    writes: bool = False
+    """Whether this user could write here."""
+
+
+class Api1:
+    """Answers questions about one cluster."""
+
+    def __init__(
+        self,
+        mirror: Mirror,
+        access: Access,
+        guard: Guard,
+        api: Api,
+        history: History,
+        writer: Writer | None = None,
+        recordings: Recordings | None = None,
+        keeper: Keeper | None = None,
+    ) -> None:
+        self.recordings = recordings or Recordings()
+        self.mirror = mirror
+        self.keeper = keeper
+        self.access = access
+        self.guard = guard
+        self.kube = api
+        self.history = history
+        self.writer = writer
+        """`None`: writes are off."""
+        self._views = asyncio.Semaphore(2)
+        self.known: OrderedDict[tuple[str, bool, float, State], tuple[int, float, Why]] = OrderedDict()
+
+    async def asked(
+        self,
+        user: User,
+        query: Any,
+        parts: dict[str, str],
+        body: Any = None,
+        token: Token | None = None,
+        writes: bool = False,
+    ) -> Asked:
+        """The request, with what the user may see now."""
+        moment = self.mirror.moment
+        if moment is None:
+            raise Refused(503, f"not ready: {self.mirror.not_ready()}", after=2)
+        names = moment.tally.namespaces
+        if namespace := parts.get("namespace"):
+            names = names | {namespace}
+        return Asked(user, await self.access.sight(user, names), moment, query, parts, body, token, writes)
+
+    def stamp(self, moment: Moment) -> dict[str, float]:
+        as_of = self.mirror.as_of()
+        return {
+            "as_of": round(as_of, 3),
+            "age": round(max(time.time() - as_of, 0.0), 3),
+            "decided_at": round(moment.tally.now, 3),
+        }
+
+    async def made(self, make: Callable[[], Any]) -> Any:
+        async with self._views:
+            return await asyncio.to_thread(make)
+
+    @property
+    def latest(self) -> Latest | None:
+        """The newest forecast."""
+        return None if self.keeper is None else self.keeper.latest
+
+    def beside(self) -> list[tuple[AnyKind, Object]]:
+        """Objects of the cluster that manifests refer to."""
+        return [
+            (PRIORITY_CLASSES, item) for item in self.mirror.scheduler.picture.objects.of(PRIORITY_CLASSES).values()
+        ]

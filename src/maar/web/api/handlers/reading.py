@@ -1,0 +1,214 @@
+"""What GET answers: the cluster, its queues, nodes and jobs, decisions, forecasts."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from msgspec.structs import replace
+
+from maar.controller.record import RecordingError
+from maar.history.forecasts import ForecastLog
+from maar.views.cluster import cluster_view
+from maar.views.decisions import Cycle, decision_view
+from maar.views.jobs import job_detail, job_views, visible_rows
+from maar.views.nodes import node_state, node_views
+from maar.views.queues import queue_views
+from maar.views.records import ForecastView, JobDetail, JobView
+from maar.views.sight import Sight
+from maar.web.api.answers import (
+    ClusterAnswer,
+    DecisionsAnswer,
+    ForecastsAnswer,
+    JobAnswer,
+    JobsAnswer,
+    NodesAnswer,
+    QueuesAnswer,
+    RecordingsAnswer,
+    UtilisationAnswer,
+    WhoAmI,
+)
+from maar.web.api.desk import GOOD_FOR, NO_FORECASTS, REMEMBERED, Api1, Asked
+from maar.web.api.errors import Refused
+from maar.web.api.mirror import POINT_EVERY
+from maar.web.api.queries import DecisionQuery, DetailQuery, JobQuery, NodeQuery, chosen_jobs
+from maar.web.api.recordings import Recording
+from maar.web.api.story import story_of
+from maar.web.forecasting.view import of_job, quality_view, with_forecast, with_forecasts
+from maar.whatif.why import Why, why
+
+READ = 2.0
+"""Seconds for which one request reads on in a recording. Tuned by hand."""
+
+
+async def who(api: Api1, asked: Asked) -> WhoAmI:
+    sight = asked.sight
+    return WhoAmI(
+        user=asked.user.username,
+        everything=sight.everything,
+        namespaces=sorted(sight.namespaces),
+        writes=asked.writes,
+    )
+
+
+async def cluster(api: Api1, asked: Asked) -> ClusterAnswer:
+    view = await api.made(lambda: cluster_view(asked.moment.tally, asked.sight))
+    return ClusterAnswer(**api.stamp(asked.moment), cluster=view)
+
+
+async def utilisation(api: Api1, asked: Asked) -> UtilisationAnswer:
+    points = list(api.mirror.utilisation.points)
+    return UtilisationAnswer(**api.stamp(asked.moment), every=POINT_EVERY, items=points)
+
+
+async def queues(api: Api1, asked: Asked) -> QueuesAnswer:
+    views = await api.made(lambda: queue_views(asked.moment.tally, asked.sight))
+    return QueuesAnswer(**api.stamp(asked.moment), items=views)
+
+
+async def nodes(api: Api1, asked: Asked) -> NodesAnswer:
+    query: NodeQuery = asked.query
+    tally = asked.moment.tally
+
+    def make() -> tuple[list[Any], int]:
+        rows = list(range(len(tally.snapshot.nodes)))
+        if query.state:
+            locked = {lock.node for lock in tally.snapshot.cluster.locks}
+            wanted, nodes = set(query.state.split(",")), tally.snapshot.nodes.nodes
+            rows = [row for row in rows if node_state(nodes[row], nodes[row].name in locked) in wanted]
+        part = rows[query.offset : query.offset + query.limit]
+        return node_views(tally, asked.sight, part), len(rows)
+
+    items, total = await api.made(make)
+    return NodesAnswer(**api.stamp(asked.moment), items=items, total=total, next=_next(query, total))
+
+
+async def jobs(api: Api1, asked: Asked) -> JobsAnswer:
+    query: JobQuery = asked.query
+    tally = asked.moment.tally
+
+    def make() -> tuple[list[Any], int, dict[str, int]]:
+        seen = visible_rows(tally, asked.sight)
+        rows = chosen_jobs(tally, seen, query)
+        hidden = tally.by_state(~tally.seen(asked.sight))
+        part = rows[query.offset : query.offset + query.limit]
+        views = with_forecasts(job_views(tally, asked.sight, part), api.latest)
+        return views, len(rows), {state: n for state, n in hidden.items() if n}
+
+    items, total, others = await api.made(make)
+    return JobsAnswer(**api.stamp(asked.moment), items=items, total=total, next=_next(query, total), others=others)
+
+
+async def job(api: Api1, asked: Asked) -> JobAnswer:
+    query: DetailQuery = asked.query
+    key = f"{asked.parts['namespace']}/{asked.parts['name']}"
+    tally, sight = asked.moment.tally, asked.sight
+    row = tally.snapshot.jobs.number.get(key)
+    if row is None or not sight.of(key):
+        raise Refused(404, "no such job that you may see")
+    found = await _why(api, asked, key, query)
+    job = tally.snapshot.jobs.jobs[row]
+    story = await story_of(api.kube, api.history, key, job.created, tally.owners.get(key), sight, tally.namespaces)
+
+    def make() -> JobDetail:
+        view = job_detail(tally, found, sight, story)
+        forecast = _forecast_of(api, view.job, sight, tally.namespaces)
+        return replace(view, job=with_forecast(view.job, api.latest), forecast=forecast)
+
+    return JobAnswer(**api.stamp(asked.moment), detail=await api.made(make))
+
+
+def _forecast_of(api: Api1, job: JobView, sight: Sight, namespaces: frozenset[str]) -> ForecastView:
+    if api.keeper is None:
+        return ForecastView(words=f"unknown: {NO_FORECASTS}")
+    keeper = api.keeper
+    problem = "the forecast failed" if keeper.counts.problem else ""
+    return of_job(job, keeper.latest, keeper.verdicts, time.time(), sight, namespaces, problem)
+
+
+async def forecasts(api: Api1, asked: Asked) -> ForecastsAnswer:
+    keeper, latest = api.keeper, api.latest
+    return ForecastsAnswer(
+        **api.stamp(asked.moment),
+        made_at=None if latest is None else latest.made.at,
+        rollouts=0 if latest is None else latest.made.rollouts,
+        wanted=0 if latest is None else latest.made.wanted,
+        seconds=0.0 if latest is None else round(latest.seconds, 3),
+        finished_jobs=0 if latest is None else latest.samples,
+        arrivals=latest is not None and latest.made.arrivals,
+        made=0 if keeper is None else keeper.counts.made,
+        failed=0 if keeper is None else keeper.counts.failed,
+        problem=NO_FORECASTS if keeper is None else keeper.counts.problem and "the last forecast failed",
+        not_kept=NO_FORECASTS if keeper is None else _not_kept(keeper.log),
+        quality=[] if keeper is None else [quality_view(one) for one in keeper.verdicts.judged],
+    )
+
+
+async def _why(api: Api1, asked: Asked, key: str, query: DetailQuery) -> Why:
+    """Everything about a job, computed once for all viewers while little time passes."""
+    tally = asked.moment.tally
+    asking = (key, query.unblock, query.budget, tally.state(tally.snapshot.jobs.number[key]))
+    known = api.known.get(asking)
+    if known is not None and (known[0] == asked.moment.number or time.monotonic() - known[1] < GOOD_FOR):
+        return known[2]
+    async with api.guard.computing(asked.user.username):
+        cluster, config, now = api.mirror.cluster(), asked.moment.config, asked.moment.tally.now
+        if not any(job.key == key for job in cluster.jobs):
+            raise Refused(404, "no such job that you may see")
+        ends = time.monotonic() + (query.budget if query.unblock else 0.0)
+        found = await asyncio.to_thread(why, cluster, config, now, key, lambda: time.monotonic() < ends)
+    api.known[asking] = (asked.moment.number, time.monotonic(), found)
+    api.known.move_to_end(asking)
+    while len(api.known) > REMEMBERED:
+        api.known.popitem(last=False)
+    return found
+
+
+async def decisions(api: Api1, asked: Asked) -> DecisionsAnswer:
+    query: DecisionQuery = asked.query
+    sight, about = asked.sight, None
+    cycles: Iterable[Cycle] = api.mirror.cycles
+    if query.recording:
+        recording, sight = await _recorded(api, asked, query.recording)
+        cycles, about = tuple(recording.cycles), recording.view()
+    if query.job and not sight.of(query.job):
+        raise Refused(404, "no such job that you may see")
+    found = [
+        cycle
+        for cycle in reversed(tuple(cycles))
+        if (not query.job or query.job in cycle.jobs.values()) and (not query.before or cycle.number < query.before)
+    ]
+    part = found[: query.limit]
+    items = [decision_view(cycle, sight, None if cycle.recording else api.mirror) for cycle in part]
+    rest = part[-1].number if len(found) > len(part) else None
+    return DecisionsAnswer(**api.stamp(asked.moment), items=items, next=rest, recording=about)
+
+
+async def recorded(api: Api1, asked: Asked) -> RecordingsAnswer:
+    return RecordingsAnswer(**api.stamp(asked.moment), items=await api.made(api.recordings.listed))
+
+
+async def _recorded(api: Api1, asked: Asked, name: str) -> tuple[Recording, Sight]:
+    """A recording, read on for a moment, and what the user may see of it with the rights that she has now."""
+    async with api.guard.computing(asked.user.username):
+        try:
+            recording = await asyncio.to_thread(api.recordings.read, name, READ)
+        except KeyError:
+            raise Refused(404, "no such recording", "query.recording") from None
+        except RecordingError as error:
+            raise Refused(422, f"the recording cannot be read: {error}", "query.recording") from None
+    return recording, await api.access.sight(asked.user, recording.namespaces | asked.moment.tally.namespaces)
+
+
+def _not_kept(log: ForecastLog) -> str:
+    """Why forecasts are not kept, without the address of the database."""
+    if not log.on:
+        return "no history is configured"
+    return "the history cannot be written" if log.problem else ""
+
+
+def _next(query: Any, total: int) -> int | None:
+    end = query.offset + query.limit
+    return end if end < total else None

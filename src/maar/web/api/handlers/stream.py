@@ -1,0 +1,76 @@
+"""Server-sent events: what changes, for one viewer."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from functools import partial
+
+import msgspec
+
+from maar.views.jobs import job_view
+from maar.views.nodes import node_views
+from maar.web.api.access import User
+from maar.web.api.answers import ChangeEvent
+from maar.web.api.desk import Api1, Asked
+from maar.web.api.mirror import Changes
+from maar.web.forecasting.view import with_forecast
+
+PULSE = 15.0
+"""Seconds between two signs of life on a stream."""
+AGAIN = 60.0
+"""Seconds after which a stream checks its token again."""
+PACE = 0.2
+"""Minimum seconds between two events of a stream."""
+
+
+async def stream(api: Api1, user: User, again: Callable[[], Awaitable[User]]) -> AsyncGenerator[bytes, None]:
+    """Server-sent events for one viewer: what changes, while she may see it. `again` checks her token again."""
+    changes, happened = Changes(all=True), asyncio.Event()
+    happened.set()
+
+    def note(more: Changes) -> None:
+        changes.add(more)
+        happened.set()
+
+    api.mirror.readers.append(note)
+    checked = time.monotonic()
+    try:
+        while True:
+            try:
+                async with asyncio.timeout(PULSE):
+                    await happened.wait()
+            except TimeoutError:
+                yield b": still here\n\n"
+            if time.monotonic() - checked > AGAIN:
+                user, checked = await again(), time.monotonic()
+            if not happened.is_set():
+                continue
+            happened.clear()
+            now, changes = changes, Changes()
+            asked = await api.asked(user, None, {})
+            event = await api.made(partial(_event, api, asked, now))
+            yield b"event: change\ndata: " + msgspec.json.encode(event) + b"\n\n"
+            await asyncio.sleep(PACE)
+    finally:
+        api.mirror.readers.remove(note)
+
+
+def _event(api: Api1, asked: Asked, changes: Changes) -> ChangeEvent:
+    tally, sight = asked.moment.tally, asked.sight
+    jobs, nodes = tally.snapshot.jobs.number, tally.snapshot.nodes.row
+    mine = sorted(sight.only(changes.jobs))
+    here = sorted(changes.nodes)
+    return ChangeEvent(
+        **api.stamp(asked.moment),
+        all=changes.all,
+        jobs=tuple(
+            with_forecast(job_view(tally, jobs[k], sight), api.latest)
+            for k in mine
+            if k in jobs and not tally.is_foreign[jobs[k]]
+        ),
+        gone=tuple(key for key in mine if key not in jobs),
+        nodes=tuple(node_views(tally, sight, [nodes[name] for name in here if name in nodes])),
+        gone_nodes=tuple(name for name in here if name not in nodes),
+    )

@@ -1,0 +1,86 @@
+"""Metrics of the shards that this process holds. Part of `maar.web.metrics`; without shards there are none of them."""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from prometheus_client import Counter, Gauge
+
+from maar.controller.scheduler import Scheduler
+from maar.controller.shards.front import Shards
+from maar.model.snapshot import Snapshot
+from maar.shards.map import ShardMap
+from maar.shards.sharing import Figures, Sharing
+
+Made = Callable[..., Any]
+"""Makes a metric from its kind, name, help text and labels."""
+
+
+class ShardMetrics:
+    """Metrics with a `shard` label, read at each scrape. Every shard is reported by its holder only."""
+
+    def __init__(self, scheduler: Scheduler, shards: Shards, made: Made) -> None:
+        self._scheduler = scheduler
+        self._shards = shards
+        self._held: Gauge = made(Gauge, "shard_held", "Whether this process holds the shard", "shard")
+        self._epoch: Gauge = made(Gauge, "shard_epoch", "How often the shard got a new holder", "shard")
+        self._nodes: Gauge = made(Gauge, "shard_nodes", "Nodes that the shard owns", "shard")
+        self._lent: Gauge = made(Gauge, "shard_nodes_lent", "Nodes of its slots that others own", "shard")
+        self._borrowed: Gauge = made(Gauge, "shard_nodes_borrowed", "Nodes of slots of others that it owns", "shard")
+        self._wants: Gauge = made(Gauge, "shard_wants", "Jobs for which it asks other shards for nodes", "shard")
+        self._waiting: Gauge = made(Gauge, "shard_waiting_jobs", "Waiting jobs of its queues", "shard")
+        self._take_overs: Counter = made(Counter, "shard_take_overs", "How often this process took the shard", "shard")
+        self._seconds: Gauge = made(Gauge, "shard_take_over_seconds", "Duration of the last take-over", "shard")
+        self._writes: Counter = made(Counter, "shard_map_writes", "Writes of the ShardMap that gave something away")
+        self._counted: Tally[int] = Tally()
+        self._written = 0
+        self._known: tuple[ShardMap, object, dict[int, Figures]] | None = None
+
+    def update(self, waiting: Iterable[str]) -> None:
+        """Read everything; `waiting` are the jobs of this process that wait."""
+        gauges = (self._held, self._epoch, self._nodes, self._lent, self._borrowed, self._wants, self._waiting)
+        for gauge in gauges:
+            gauge.clear()
+        self._update_take_overs()
+        holding = self._shards.holding
+        if holding.stored is None or not holding.epochs:
+            return
+        owners, cache = holding.map, self._scheduler.cache
+        snapshot = cache.latest if cache.started else None
+        figures = {} if snapshot is None else self._figures(owners, snapshot)
+        wants = _by_shard(owners, snapshot, self._shards.wanting)
+        waits = _by_shard(owners, snapshot, waiting)
+        for shard, epoch in holding.epochs.items():
+            of = figures.get(shard, Figures())
+            values = (1, epoch, of.nodes, of.lent, of.borrowed, wants[shard], waits[shard])
+            for gauge, value in zip(gauges, values, strict=True):
+                gauge.labels(str(shard)).set(value)
+
+    def _update_take_overs(self) -> None:
+        written = self._shards.moves.written
+        self._writes.inc(written - self._written)
+        self._written = written
+        membership = self._scheduler.membership
+        if membership is None:
+            return
+        for shard, count in membership.taken.items():
+            self._take_overs.labels(str(shard)).inc(count - self._counted[shard])
+            self._counted[shard] = count
+        for shard, _, seconds in membership.take_overs:
+            self._seconds.labels(str(shard)).set(seconds)
+
+    def _figures(self, owners: ShardMap, snapshot: Snapshot) -> dict[int, Figures]:
+        """Counted again only if the map or the nodes have changed."""
+        names = snapshot.nodes.names
+        if self._known is None or self._known[0] is not owners or self._known[1] is not names:
+            self._known = (owners, names, Sharing(owners).figures(names))
+        return self._known[2]
+
+
+def _by_shard(owners: ShardMap, snapshot: Snapshot | None, jobs: Iterable[str]) -> Tally[int]:
+    if snapshot is None:
+        return Tally()
+    table, number = snapshot.jobs.jobs, snapshot.jobs.number
+    return Tally(owners.shard_of(table[number[job]].queue) for job in jobs if job in number)

@@ -1,0 +1,193 @@
+"""Two or three `maar run --shards` on the embedded server: preemption across shards, pins, other numbers of shards."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from itertools import islice
+from pathlib import Path
+
+from tests.support.live import NAMESPACE, OUR_CRDS, bound, connected
+from tests.support.live_shards import LiveShards, numbers_in, queue_in
+from tests.support.scheduler import Child
+
+from maar.embedded.server import EmbeddedServer
+from maar.kube.wire.annotations import SHARD
+from maar.kube.wire.api_resources import LEASES, QUEUES, SHARD_MAPS, SHARDS
+from maar.kube.write.shards import read_map, read_shards
+from maar.shards.map import ShardMap
+
+SOON = 30.0
+
+
+@asynccontextmanager
+async def shards(box: EmbeddedServer, folder: Path, processes: int, nodes: int = 3) -> AsyncIterator[LiveShards]:
+    """Processes that divide a cluster into as many shards, with some nodes of 8 GPUs in each."""
+    kubeconfig = box.kubeconfig(folder / "kubeconfig")
+    async with connected(kubeconfig) as live:
+        await live.crds(OUR_CRDS)
+        play = LiveShards(live, kubeconfig, folder, processes)
+        try:
+            for _ in range(processes):
+                play.start()
+            for shard in range(processes):
+                for number in islice(numbers_in(shard, processes), nodes):
+                    await live.nodes(1, gpu=8, first=number)
+            await play.ready()
+            yield play
+        finally:
+            play.end()
+        assert [] == [child.log.name for child in play.children if child.says("Traceback")]
+
+
+async def shard_map(play: LiveShards) -> ShardMap:
+    found = await read_map(play.live.api)
+    assert found is not None
+    return found.map
+
+
+async def until(play: LiveShards, holds: Callable[[ShardMap], bool], what: str) -> None:
+    async def check() -> bool:
+        return holds(await shard_map(play))
+
+    await eventually(play, check, what)
+
+
+async def eventually(play: LiveShards, check: Callable[[], Awaitable[bool]], what: str) -> None:
+    try:
+        async with asyncio.timeout(SOON):
+            while not await check():
+                await asyncio.sleep(0.1)
+    except TimeoutError:
+        raise AssertionError(
+            f"{what}: {await shard_map(play)} {await read_shards(play.live.api)} {play.logs()}"
+        ) from None
+
+
+def test_a_gang_gets_the_nodes_of_another_shard_with_its_victims_on_them(box: EmbeddedServer, tmp_path: Path) -> None:
+    async def story() -> None:
+        async with shards(box, tmp_path, 2) as play:
+            live, (mine, theirs) = play.live, (queue_in(shard, 2) for shard in (0, 1))
+            await live.priority("low", 1)
+            await live.priority("high", 1000)
+            # The cluster is full of jobs of the queue of the other shard, which has more than its share.
+            for i in range(6):
+                await live.gang(f"low{i}", 2, gpu=4, group={"queue": theirs}, priorityClassName="low")
+            for i in range(6):
+                await live.until(bound(f"low{i}", 2), f"low{i} runs, with borrowed nodes")
+            await live.gang("urgent", 2, gpu=8, group={"queue": mine}, priorityClassName="high")
+            await live.until(bound("urgent", 2), "victims leave")
+            left = await live.pods()
+            kept = [pod for pod in left if pod.node and (pod.group or "").startswith("low") and not pod.leaving]
+            assert 8 == len(kept), "whole gangs left, and no more than needed"
+            said = [child.log.read_text() for child in play.children]
+            assert not any("over-committed" in text for text in said)
+
+    asyncio.run(story())
+
+
+def test_a_pinned_queue_moves_to_its_shard_with_its_jobs(box: EmbeddedServer, tmp_path: Path) -> None:
+    async def story() -> None:
+        async with shards(box, tmp_path, 2) as play:
+            queue = queue_in(1, 2)
+            await play.live.api.patch(QUEUES.path(name=queue), {"metadata": {"annotations": {SHARD: "0"}}})
+            await until(play, lambda found: found.shard_of(queue) == 0, "the queue was let go")
+            assert await play.gang(1) < SOON
+            await play.live.api.patch(QUEUES.path(name=queue), {"metadata": {"annotations": {SHARD: None}}})
+            await until(play, lambda found: found.shard_of(queue) == 1, "the queue went back")
+            assert await play.gang(1) < SOON
+
+    asyncio.run(story())
+
+
+def test_the_number_of_shards_changes_up_and_down_to_one(box: EmbeddedServer, tmp_path: Path) -> None:
+    async def story() -> None:
+        async with shards(box, tmp_path, 2) as play:
+            said = await play.set_number(3)
+            assert "shards: 2 to 3" in said
+            play.start()
+            await until(play, lambda found: {0, 1, 2} == set(found.slots), "the third has slots")
+            owners = await shard_map(play)
+            queues = [next(f"q{i}" for i in range(999) if owners.shard_of(f"q{i}") == shard) for shard in range(3)]
+            for queue in queues:
+                await play.live.queue(queue)
+                await play.live.gang(f"in-{queue}", 2, gpu=1, group={"queue": queue})
+                await play.live.until(bound(f"in-{queue}", 2), "each decides for its queues")
+            await play.set_number(1)
+            await until(play, lambda found: found.members() == [0], "all went to the first")
+            for queue in queues:
+                await play.live.gang(f"one-{queue}", 2, gpu=1, group={"queue": queue})
+                await play.live.until(bound(f"one-{queue}", 2), "the first decides for all")
+
+            async def cleared() -> bool:
+                figures = (await read_shards(play.live.api)).statuses
+                return [figures[shard].holder for shard in (1, 2)] == ["", ""]
+
+            await eventually(play, cleared, "ended shards have no holder")
+
+    asyncio.run(story())
+
+
+def test_a_map_that_somebody_deletes_comes_back(box: EmbeddedServer, tmp_path: Path) -> None:
+    async def story() -> None:
+        async with shards(box, tmp_path, 2) as play:
+            before = await shard_map(play)
+            await play.live.api.delete(SHARD_MAPS.path(name="maar"))
+
+            async def restored() -> bool:
+                return await read_map(play.live.api) is not None
+
+            await eventually(play, restored, "the map is there again")
+            after = await shard_map(play)
+            assert (before.slots, before.epochs) == (after.slots, after.epochs)
+            assert await play.gang(0) < SOON
+            assert await play.gang(1) < SOON
+
+    asyncio.run(story())
+
+
+def test_a_maar_without_the_option_is_a_shard_where_there_are_shards(box: EmbeddedServer, tmp_path: Path) -> None:
+    async def story() -> None:
+        async with shards(box, tmp_path, 2) as play:
+            kubeconfig = str(tmp_path / "kubeconfig")
+            command = [sys.executable, "-m", "maar.cli.main", "run", "--kubeconfig", kubeconfig, "--http-port", "0"]
+            command += ["--lease-namespace", "default", "--lease-duration", "3", "--history", "none"]
+            log = tmp_path / "plain.log"
+            with log.open("w") as out:
+                plain = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
+            try:
+                play.children[0].end()
+
+                async def holds() -> bool:
+                    return "holds shard" in log.read_text()
+
+                await eventually(play, holds, "it takes the free shard")
+                assert await play.gang(0) < SOON
+                assert await play.gang(1) < SOON
+            finally:
+                plain.terminate()
+                plain.wait(20)
+
+    asyncio.run(story())
+
+
+def test_one_maar_makes_no_objects_of_shards(box: EmbeddedServer, tmp_path: Path) -> None:
+    async def story() -> None:
+        kubeconfig = box.kubeconfig(tmp_path / "kubeconfig")
+        async with connected(kubeconfig) as live:
+            await live.crds(OUR_CRDS)
+            await live.nodes(2, gpu=8)
+            child = Child(kubeconfig, tmp_path / "maar.log", "--history", "none")
+            try:
+                await live.gang("runs", 2, gpu=8)
+                await live.until(bound("runs", 2))
+                leases = {item["metadata"]["name"] for item in (await live.get(LEASES.path(NAMESPACE)))["items"]}
+                made = [(await live.get(kind.path()))["items"] for kind in (SHARD_MAPS, SHARDS)]
+                assert ({"maar"}, [[], []]) == (leases, made)
+            finally:
+                child.end()
+
+    asyncio.run(story())

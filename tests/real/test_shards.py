@@ -1,0 +1,111 @@
+"""Several `maar run --shards N` on a real API server: they divide it, lend nodes, and take over from each other.
+
+The last test causes faults for a minute; `make soak-shards` for ten minutes, on a larger cluster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from tests.soak.shards import WRONG, Setting, shake
+from tests.support.faults.shard_stage import furnish
+from tests.support.faults.stage import witnessed_cluster
+from tests.support.live import connected
+from tests.support.live_shards import LEASE_S, LiveShards, numbers_in
+from tests.support.real.cluster import RealCluster
+from tests.support.real.parts import available
+
+SHARDS = 3
+SLACK_S = 7.0
+"""For a busy machine. On an idle one, a take-over takes about a second longer than the lease lasts."""
+SOON_S = 5.0
+
+
+@asynccontextmanager
+async def shards(cluster: RealCluster, folder: Path, processes: int) -> AsyncIterator[LiveShards]:
+    """Some processes that divide the cluster into three shards."""
+    async with connected(cluster.kubeconfig) as live:
+        made = LiveShards(live, cluster.kubeconfig, folder, SHARDS)
+        try:
+            for _ in range(processes):
+                made.start()
+            yield made
+        finally:
+            made.end()
+        assert [] == [child.log.name for child in made.children if child.says("Traceback")]
+
+
+def test_a_gang_of_40_starts_on_three_shards_with_20_free_slots_each(real_cluster: RealCluster, tmp_path: Path) -> None:
+    async def story() -> None:
+        async with shards(real_cluster, tmp_path, SHARDS) as play:
+            for shard in range(SHARDS):
+                for number in islice(numbers_in(shard, SHARDS), 5):
+                    await play.live.nodes(1, gpu=8, first=number)
+            await play.ready()
+            assert await play.gang(0, 40, gpu=2) < SOON_S
+
+    asyncio.run(story())
+
+
+def test_a_spare_takes_over_while_the_other_shards_go_on(real_cluster: RealCluster, tmp_path: Path) -> None:
+    async def story() -> None:
+        async with shards(real_cluster, tmp_path, SHARDS + 1) as play:
+            await play.live.nodes(30, gpu=8)
+            before = await play.ready()
+            assert SHARDS == len({child.pid for child in before if child is not None})
+            await play.waiting_pods(64)
+            found = await play.take_over(1, 64)
+            assert found.lease_s < LEASE_S + SLACK_S
+            assert found.bind_s < LEASE_S + 2 * SLACK_S
+            assert 0 < found.others_s < LEASE_S, "the other shards did not wait for the take-over"
+            after = await play.holders()
+            assert [before[0], before[2]] == [after[0], after[2]]
+            assert after[1] not in before
+
+    asyncio.run(story())
+
+
+def test_two_processes_hold_three_shards_until_a_third_comes(real_cluster: RealCluster, tmp_path: Path) -> None:
+    async def story() -> None:
+        async with shards(real_cluster, tmp_path, 2) as play:
+            await play.live.nodes(30, gpu=8)
+            first = await play.ready()
+            assert 2 == len({child.pid for child in first if child is not None})
+            third = play.start()
+            await play.until(lambda found: third in found, "the third process gets a shard")
+            assert 3 == len({child.pid for child in await play.until(all, "all shards are held") if child is not None})
+            for shard in range(SHARDS):
+                await play.gang(shard)
+
+    asyncio.run(story())
+
+
+@pytest.fixture
+def furnished(real_parts: None) -> Iterator[RealCluster]:
+    """A cluster with kubelets and controllers, and with the training operator if it is built."""
+    with witnessed_cluster() as cluster:
+        furnish(cluster, bool(available("training-operator")))
+        yield cluster
+
+
+@pytest.mark.slow
+def test_a_minute_of_faults(furnished: RealCluster, tmp_path: Path) -> None:
+    setting = Setting(
+        seed=3,
+        seconds=60.0,
+        nodes=100,
+        faults=10,
+        server_restarts=1,
+        numbers=(4,),
+        elastic=bool(available("training-operator")),
+        patience=120.0,
+    )
+    found = asyncio.run(shake(furnished, tmp_path, setting))
+    assert {} == {name: found[name] for name in WRONG if found[name]}
+    assert (10, 1) == (found["faults"], found["server_restarts"])
+    assert found["moves"] > 0

@@ -1,0 +1,6 @@
+// The CRDs of Prometheus Operator, by its version.
+module maar/controlplane/prometheus-operator
+
+go 1.26.0
+
+require github.com/prometheus-operator/prometheus-operator v0.85.0

@@ -1,0 +1,1 @@
+"""Scripts for the build stage of deploy/Dockerfile. They use only the standard library."""

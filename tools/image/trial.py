@@ -1,0 +1,61 @@
+"""Try a built image before anybody else does: it starts in time, decides an example, and fits the bars of check.py."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+
+from tools.image.archive import Archive
+from tools.image.check import faults
+from tools.image.container import Container, container
+from tools.image.targets import ROOT, Target, native
+
+import maar
+
+MOST_SECONDS = 2.0
+"""The time that the project allows for a start of the image."""
+EXAMPLE = ROOT / "examples/1-gang-that-fits.yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What was found out about an image: `faults` is empty for a good one."""
+
+    archive: Archive
+    components: int
+    seconds: float
+    faults: list[str]
+
+
+def judge(target: Target) -> Trial:
+    """Check and run the image of a target; writes its bill of materials beside it."""
+    archive = Archive(target.archive)
+    found, bill = faults(archive)
+    target.sbom.write_text(json.dumps(bill, indent=1) + "\n")
+    with container(archive) as running:
+        seconds = start(running, found, times=3 if target == native() else 1)
+        plan(running, found)
+    if target == native() and seconds > MOST_SECONDS:
+        found.append(f"too slow: `maar --version` takes {seconds:.1f} s, at most {MOST_SECONDS} s")
+    return Trial(archive, len(bill.get("components", [])), seconds, found)
+
+
+def start(running: Container, found: list[str], times: int) -> float:
+    """The seconds of the quickest start, because machines are busy with other things too."""
+    taken = []
+    for _ in range(times):
+        began = time.monotonic()
+        done = running.run("--version")
+        taken.append(time.monotonic() - began)
+        if (0, f"maar {maar.__version__}\n") != (done.returncode, done.stdout):
+            found.append(f"`maar --version` fails: {(done.stderr or done.stdout).strip()}")
+            break
+    return min(taken)
+
+
+def plan(running: Container, found: list[str]) -> None:
+    """A decision imports everything that comes as compiled code for a processor."""
+    done = running.run("plan", f"/etc/maar/{EXAMPLE.name}", files={EXAMPLE.name: EXAMPLE.read_bytes()})
+    if done.returncode:
+        found.append(f"`maar plan` fails: {(done.stderr or done.stdout).strip()}")
