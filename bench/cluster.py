@@ -13,7 +13,6 @@ import asyncio
 import json
 import os
 import signal
-import socket
 import statistics
 import subprocess
 import sys
@@ -26,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.real.cluster import RealCluster
+from tests.support.real.processes import free_port
 
 from maar.kube.client.access import load_access
 from maar.kube.client.api import Api
@@ -189,9 +189,7 @@ class Maar:
     """`maar run` as a child process, with its CPU time and memory."""
 
     def __init__(self, kubeconfig: Path, *options: str) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port: int = free.getsockname()[1]
+        self.port = free_port()
         command = [sys.executable, "-m", "maar.cli.main", "run", "--kubeconfig", str(kubeconfig)]
         self.begun = time.time()
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process runs

@@ -13,13 +13,14 @@ import contextlib
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 import urllib.request
 from pathlib import Path
+
+from tests.support.real.processes import free_port
 
 from bench.web import ask, memory_mb
 
@@ -54,12 +55,6 @@ def memory(pid: int, seconds: float) -> float:
             most = max(most, sum(map(memory_mb, family(pid))))
         time.sleep(0.5)
     return most
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 def measure(command: list[str], folder: Path, port: int) -> dict[str, float]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -13,7 +12,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from tests.support.real.processes import wait_until
+from tests.support.real.processes import free_port, wait_until
 
 from maar.report import Reporter
 
@@ -48,9 +47,7 @@ def test_what_a_training_reports_is_what_history_shows(tmp_path: Path, monkeypat
         monkeypatch.delenv(name, raising=False)
     (tmp_path / "kubeconfig").write_text(json.dumps(NOBODY))
     (tmp_path / "token").write_text("s3cret")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     options = ["--kubeconfig", f"{tmp_path}/kubeconfig", "--http-port", str(port), "--no-leader-elect"]
     options += ["--history", f"{tmp_path}/h.db", "--history-token", f"{tmp_path}/token"]
     process = subprocess.Popen([*MAAR, "run", *options], stderr=subprocess.PIPE, text=True)
