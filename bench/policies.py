@@ -1,15 +1,16 @@
 """Compares policies on the workloads of Pollux: `make bench-policies` makes the tables of docs/choose-a-policy.md.
 
-    python -m bench.policies FOLDER [rates] [fixed] [cluster] [default]
+    python -m bench.policies FOLDER [rates] [fixed] [cluster] [default] [--loads 0.5,2]
 
 FOLDER has `workload-N.csv`, `rates.csv` and `fixed-batch-N.csv`. `rates` runs the workloads by rates, `fixed` the same
 jobs with fixed batch sizes at pool depth, `cluster` these at cluster depth, and `default` checks whether `price` may be
 the default of a pool, on all traces beside FOLDER and in `examples/`. Prints Markdown, and one line of JSON per part. A
-load of 2 means that the same jobs arrive twice as fast. Takes about an hour for all parts on one core.
+load of 2 means that the same jobs arrive twice as fast. Takes some hours for all parts on one core.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from collections.abc import Iterator, Sequence
@@ -29,6 +30,7 @@ from maar.sim.traces.formats import read_trace
 from maar.sim.traces.source import Source
 
 HERE = Path(__file__).parents[1]
+PARTS = ("rates", "fixed", "cluster", "default")
 LOADS = (0.5, 1.0, 1.5, 2.0)
 WORKLOADS = (1, 2, 3, 4)
 ALL = tuple(algorithm.name for algorithm in ALGORITHMS)
@@ -66,33 +68,26 @@ def mean(runs: Sequence[Run]) -> int:
     return round(fmean(run.summary.avg_jct for run in runs))
 
 
-def by_rates(folder: Path) -> None:
-    """Mean completion by policy and load, and by application at load 1."""
+def by_rates(folder: Path, loads: Sequence[float]) -> None:
+    """Mean completion by policy and application, with p99, worst ratio and restarts; a table for each load."""
     setting = Setting(16, 4, restart=30.0, model="rates", rates=read_rates(source(folder / "rates.csv")), interval=60.0)
     traces = [read_trace(source(folder / f"workload-{n}.csv"), "pollux") for n in WORKLOADS]
-    found: dict[tuple[tuple[str, str, str], float], list[Run]] = {}
-    head("policy", "lengths", "speeds", *(f"load {load:g}" for load in LOADS))
-    for which in RATED:
-        name, lengths, speeds = which
-        known = msgspec.structs.replace(setting, lengths_known=lengths == "known", speeds_known=speeds == "true")
-        for load in LOADS:
-            runs = [simulate(at_load(trace, load), catalog().algorithms[name], known) for trace in traces]
-            found[which, load] = runs
-        means = [f"{mean(found[which, load]):,} s" for load in LOADS]
-        print(line(f"`{name}`", lengths, speeds, *means), flush=True)
-    print()
     of = {job.name: job.model for trace in traces for job in trace.jobs}
     applications = sorted(set(of.values()))
-    extra = ("p99", "worst ratio", "restarts")
-    head("policy at load 1", "lengths", "speeds", *applications, *extra)
-    for which in RATED:
-        runs = found[which, 1.0]
-        cells = []
-        for application in applications:
-            times = [job.jct for run in runs for job in run.jobs if of[job.name] == application]
-            cells.append(f"{round(fmean(times)):,}")
-        print(line(f"`{which[0]}`", *which[1:], *cells, *others(runs)))
-    print("\n" + as_json("rates", {f"{'/'.join(w)} at {load:g}": numbers(runs) for (w, load), runs in found.items()}))
+    figures: dict[str, list[float]] = {}
+    for load in loads:
+        head(f"load {load:g}", "lengths", "speeds", "mean", *applications, "p99", "worst ratio", "restarts")
+        for name, lengths, speeds in RATED:
+            known = msgspec.structs.replace(setting, lengths_known=lengths == "known", speeds_known=speeds == "true")
+            runs = [simulate(at_load(trace, load), catalog().algorithms[name], known) for trace in traces]
+            cells = []
+            for application in applications:
+                times = [job.jct for run in runs for job in run.jobs if of[job.name] == application]
+                cells.append(f"{round(fmean(times)):,}")
+            print(line(f"`{name}`", lengths, speeds, f"{mean(runs):,}", *cells, *others(runs)), flush=True)
+            figures[f"{name}/{lengths}/{speeds} at {load:g}"] = numbers(runs)
+        print()
+    print(as_json("rates", figures))
 
 
 def others(runs: Sequence[Run]) -> tuple[str, str, str]:
@@ -110,7 +105,7 @@ def as_json(part: str, figures: dict[str, list[float]]) -> str:
     return json.dumps({part: figures})
 
 
-def by_fixed(folder: Path, depth: str, loads: Sequence[float] = LOADS, policies: Sequence[str] = ALL) -> None:
+def by_fixed(folder: Path, depth: str, loads: Sequence[float]) -> None:
     """Mean completion of every policy at every load, with p99, worst ratio and restarts."""
     setting = Setting(16, 4, restart=30.0)
     traces = [read_trace(source(folder / f"fixed-batch-{n}.csv")) for n in WORKLOADS]
@@ -118,7 +113,7 @@ def by_fixed(folder: Path, depth: str, loads: Sequence[float] = LOADS, policies:
     for load in loads:
         head(f"{depth} depth, load {load:g}", "mean", "p99", "worst ratio", "restarts")
         found = {}
-        for name in policies:
+        for name in ALL:
             found[name] = [play(at_load(trace, load), Entry(name, depth=depth), setting) for trace in traces]
             figures[f"{name} at {load:g}"] = numbers(found[name])
         for name in sorted(found, key=lambda name: mean(found[name])):
@@ -155,18 +150,23 @@ def by_default(folder: Path) -> None:
 
 
 def main() -> None:
-    given = [Path(word) for word in sys.argv[1:] if Path(word).is_dir()]
-    folder = given[0] if given else HERE.parent / "shared" / "traces" / "pollux"
-    if not folder.is_dir():
-        sys.exit(f"{folder}: no such folder; name the folder with the workloads")
-    parts = [word for word in sys.argv[1:] if not Path(word).is_dir()] or ["rates", "fixed", "cluster", "default"]
-    for part in parts:
+    options = argparse.ArgumentParser()
+    options.add_argument("folder", type=Path, nargs="?", default=HERE.parent / "shared" / "traces" / "pollux")
+    options.add_argument("parts", nargs="*", help=f"{', '.join(PARTS)}; default: all")
+    options.add_argument("--loads", default=",".join(f"{load:g}" for load in LOADS), help="default: %(default)s")
+    asked = options.parse_args()
+    if not asked.folder.is_dir():
+        sys.exit(f"{asked.folder}: no such folder; name the folder with the workloads")
+    if wrong := [part for part in asked.parts if part not in PARTS]:
+        sys.exit(f"unknown part `{wrong[0]}`; known: {', '.join(PARTS)}")
+    loads = [float(load) for load in asked.loads.split(",")]
+    for part in asked.parts or PARTS:
         if part == "rates":
-            by_rates(folder)
+            by_rates(asked.folder, loads)
         elif part == "default":
-            by_default(folder)
+            by_default(asked.folder)
         else:
-            by_fixed(folder, "cluster" if part == "cluster" else "pool")
+            by_fixed(asked.folder, "cluster" if part == "cluster" else "pool", loads)
 
 
 if __name__ == "__main__":
