@@ -176,6 +176,27 @@ def test_pods_that_come_before_the_object_that_owns_them_do_not_start_in_part(
     asyncio.run(story())
 
 
+def test_a_pod_whose_eviction_fails_before_its_bind_is_seen_keeps_its_room(box: EmbeddedServer, tmp_path: Path) -> None:
+    """Watches are late: the victim is bound and evicted by decisions that no watch has shown yet."""
+    lag = 0.5
+
+    async def story() -> None:
+        async with connected(box.kubeconfig(tmp_path / "kubeconfig")) as cluster:
+            await cluster.nodes(1, gpu=8)
+            await cluster.priority("high", 1000)
+            async with scheduling(cluster, config=without_locks(tmp_path)) as scheduler:
+                box.faults.watch_lag = lag
+                await cluster.pod("low", gpu=8)
+                await asyncio.sleep(lag / 2)  # not to wait for anything: the two must be seen one after the other
+                await cluster.pod("high", gpu=8, priorityClassName="high")
+                await cluster.until(lambda pods: ["high"] == [p.name for p in pods if p.node], "high has the node")
+                assert scheduler.outbox.counts["failed:Evict"] > 0, "the first eviction came before the bind was seen"
+
+    witness = witness_of(box)
+    asyncio.run(story())
+    witness.check()
+
+
 @pytest.mark.slow
 def test_all_of_it_at_once(box: EmbeddedServer, tmp_path: Path) -> None:
     async def restart(cluster: Live, witness: Witness) -> None:

@@ -286,6 +286,34 @@ def test_what_failed_is_forgotten() -> None:
     assert (2, False, 0.0, ()) == elastic(picture)
 
 
+def test_what_was_written_counts_although_a_later_change_failed() -> None:
+    picture = live(train())
+    jobs(picture)
+    picture.elastic.assume(T, assumed(4))
+    picture.elastic.wrote(T, assumed(4), "5")
+    picture.elastic.assume(T, assumed(6))
+    assert 6 == elastic(picture)[0]
+    picture.elastic.forget(T)
+    assert 4 == elastic(picture)[0], "no watch has shown it yet"
+    picture.elastic.assume(T, assumed(6))
+    picture.put(*decoded(train(size=4, version="5", annotations=KEPT)))
+    picture.elastic.forget(T)
+    assert {} == picture.elastic.assumed
+    assert 4 == elastic(picture)[0]
+    picture.elastic.assume(T, assumed(6))
+    picture.elastic.forget(T)
+    assert 4 == elastic(picture)[0], "what was seen is the past"
+
+
+def test_what_was_written_counts_although_an_earlier_change_failed() -> None:
+    picture = live(train())
+    jobs(picture)
+    picture.elastic.assume(T, assumed(6))
+    picture.elastic.forget(T)
+    picture.elastic.wrote(T, assumed(6), "5")
+    assert 6 == elastic(picture)[0]
+
+
 def test_a_later_change_of_the_owner_counts() -> None:
     picture = live(train())
     jobs(picture)

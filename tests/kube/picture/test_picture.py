@@ -246,6 +246,51 @@ def test_what_did_not_come_true_is_forgotten() -> None:
     assert Status.PENDING is picture.cluster(picture.take(NOW).around).tasks[0].status
 
 
+def test_a_bind_that_was_accepted_counts_until_it_is_seen() -> None:
+    """Also if an eviction was decided in the meantime, and fails."""
+    picture = Picture()
+    picture.put(*decoded(named("Node", "n1", status={"allocatable": {"cpu": "8"}})))
+    picture.put(*decoded(pod("a")))
+    bind, leaves = Assumed("uid-a", Status.BOUND, "n1"), Assumed("uid-a", Status.RELEASING, "n1")
+
+    def task() -> tuple[Status, str]:
+        (found,) = picture.cluster(picture.take(NOW).around).tasks
+        return found.status, found.node
+
+    picture.assume("ns/a", bind)
+    picture.assume("ns/a", leaves)
+    picture.forget("ns/a")
+    assert (Status.PENDING, "") == task(), "the bind was not accepted"
+    picture.assume("ns/a", bind)
+    picture.accept("ns/a", "uid-a", "n1")
+    picture.assume("ns/a", leaves)
+    assert (Status.RELEASING, "n1") == task()
+    for _ in range(2):
+        picture.forget("ns/a")
+        assert (Status.BOUND, "n1") == task(), "the bind was accepted"
+    picture.assume("ns/a", leaves)
+    picture.put(*decoded(pod("a", nodeName="n1")))
+    assert (Status.RELEASING, "n1") == task()
+    picture.forget("ns/a")
+    assert (Status.BOUND, "n1") == task()
+    assert {} == picture.assumed, "its object shows it"
+
+
+def test_an_accepted_bind_goes_with_its_pod() -> None:
+    picture = Picture()
+    picture.put(*decoded(pod("a")))
+    picture.accept("ns/a", "another", "n1")
+    assert {} == picture.assumed, "a pod of the same name"
+    picture.accept("ns/a", "uid-a", "n1")
+    assert ["ns/a"] == list(picture.assumed), "also if nobody assumes it any more"
+    picture.drop(PODS, "ns/a")
+    assert [] == tasks_of(picture)
+    picture.put(*decoded(pod("a", metadata={"uid": "another"})))
+    picture.assume("ns/a", Assumed("another", Status.BOUND, "n2"))
+    picture.forget("ns/a")
+    assert [Status.PENDING] == [task.status for task in picture.cluster(picture.take(NOW).around).tasks]
+
+
 def test_an_object_that_does_not_decode_waits_with_a_reason_until_it_does() -> None:
     picture = Picture()
     picture.broken(PODS, "ns", "a", "spec: expected an object")

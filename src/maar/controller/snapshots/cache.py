@@ -9,8 +9,10 @@ shows it, and forgotten when it fails for good:
        └─────────────────────────┘
            forget: the API server refused
 
-An admission is assumed for its group and a resize for its job (`writing.resizes`) in the same way. Watches
-update the picture while a cycle runs; a snapshot is taken between two updates and never changes.
+An admission is assumed for its group and a resize for its job (`writing.resizes`) in the same way. A decision may
+follow another one that the API server accepted and no watch has shown yet, as an eviction follows a bind. If the later
+one fails, the earlier one still counts. Watches update the picture while a cycle runs; a snapshot is taken between two
+updates and never changes.
 """
 
 from __future__ import annotations
@@ -351,12 +353,12 @@ class Cache:
             self.picture.assume(key, Assumed(uid, status, node))
 
     def forget(self, key: str) -> None:
-        """Drop the assumption about a pod: it did not come true."""
+        """Drop the last assumption about a pod: it did not come true."""
         self.picture.forget(key)
         self.wake_all()
 
     def forget_job(self, identity: Identity) -> None:
-        """Drop the assumption about an elastic job: it did not come true."""
+        """Drop the last assumption about an elastic job: it did not come true."""
         self.picture.elastic.forget(identity)
         self.wake_all()
 

@@ -140,6 +140,8 @@ class Outbox:
             else:
                 if task is not None:
                     self._refusals.done(task, _uid(work))
+                    if isinstance(work, Bind):
+                        self._cache.picture.accept(task, work.uid, work.node)
                 if then is not None:
                     then()
 

@@ -52,6 +52,8 @@ class ElasticJobs:
 
     def __init__(self, store: Store, owners: Owners, groups: Groups, dirty: set[Identity]) -> None:
         self.assumed: dict[Identity, AssumedJob] = {}
+        self._written: dict[Identity, AssumedJob] = {}
+        """What the API server accepted last, until the object shows it."""
         self._store = store
         self._owners = owners
         self._groups = groups
@@ -187,14 +189,18 @@ class ElasticJobs:
 
     def wrote(self, identity: Identity, assumed: AssumedJob, version: str) -> None:
         """What was assumed is in this version of the object; later versions count as they are."""
-        if self.assumed.get(identity) == assumed:
-            self.assumed[identity] = msgspec.structs.replace(assumed, written=version)
-            self._see(identity)
+        self._written[identity] = written = msgspec.structs.replace(assumed, written=version)
+        if self.assumed.get(identity, assumed) == assumed:
+            self.assumed[identity] = written
+        self._see(identity)
 
     def forget(self, identity: Identity) -> None:
-        """What was assumed did not come true."""
+        """What was assumed last did not come true. What was written before counts until the object shows it."""
         if self.assumed.pop(identity, None) is not None:
             self._mark(identity)
+            if (written := self._written.get(identity)) is not None:
+                self.assumed[identity] = written
+                self._see(identity)
 
     # -- which gang stands for which job
 
@@ -224,13 +230,15 @@ class ElasticJobs:
         return msgspec.structs.replace(gang, elastic=laid_over(gang.elastic, assumed))
 
     def _see(self, identity: Identity) -> None:
-        """What was assumed about a job goes once its object says so itself."""
-        assumed = self.assumed.get(identity)
-        if assumed is None:
+        """What was assumed about a job, or written, goes once its object says so itself."""
+        assumed, written = self.assumed.get(identity), self._written.get(identity)
+        if assumed is None and written is None:
             return
         gang, item = self._gangs.get(identity), self._item(identity)
         version = "" if item is None else item.metadata.resource_version
-        if gang is None or is_seen(gang.elastic, gang.uid, version, assumed):
+        if written is not None and (gang is None or is_seen(gang.elastic, gang.uid, version, written)):
+            del self._written[identity]
+        if assumed is not None and (gang is None or is_seen(gang.elastic, gang.uid, version, assumed)):
             if gang is not None and gang.elastic is not None and laid_over(gang.elastic, assumed) != gang.elastic:
                 self._mark(identity)
             del self.assumed[identity]

@@ -230,8 +230,12 @@ class Picture:
         self._pods.assume(pod, assumed)
 
     def forget(self, pod: str) -> None:
-        """What was assumed about a pod did not come true."""
+        """What was assumed last about a pod did not come true."""
         self._pods.forget(pod)
+
+    def accept(self, pod: str, uid: str, node: str) -> None:
+        """The API server has accepted a bind, which counts until the object shows it."""
+        self._pods.accept(pod, uid, node)
 
     def make_again(self, job: str) -> None:
         """Make a job again although nothing of it has changed."""

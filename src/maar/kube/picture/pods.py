@@ -6,6 +6,9 @@ assumption about a pod:
 
     assume --> laid over whenever the pod is read --> gone: its object shows it, or more (`confirm`, `read`)
                                                   --> gone: it did not come true (`forget`), or the pod is another
+
+A bind that the API server accepted is never forgotten before its object shows it: an eviction that is decided in the
+meantime and fails leaves the pod bound.
 """
 
 from __future__ import annotations
@@ -89,6 +92,8 @@ class Pods:
         """Pods whose requests are unknown and that take room, with their nodes."""
         self._filling: dict[str, str] = {}
         """Pods that take all of a resource on their nodes, because what they request cannot be read."""
+        self._accepted: dict[str, Assumed] = {}
+        """Binds that the API server accepted, until the object shows its node."""
         self._redraft: set[str] = set()
         """Pods whose shape must be made again although their object is the same."""
 
@@ -125,9 +130,19 @@ class Pods:
         self.dirty.add(key)
 
     def forget(self, key: str) -> None:
-        """What was assumed about a pod did not come true."""
+        """What was assumed last about a pod did not come true."""
         if self._assumed.pop(key, None) is not None:
             self.dirty.add(key)
+            if (bind := self._accepted.get(key)) is not None:
+                self._assumed[key] = bind
+
+    def accept(self, key: str, uid: str, node: str) -> None:
+        """The API server has accepted a bind. Its object may show that already."""
+        pod = self._pods.get(key)
+        if pod is not None and pod.metadata.uid == uid and not pod.spec.node_name:
+            self._accepted[key] = Assumed(uid, Status.BOUND, node)
+            if key not in self._assumed:
+                self.assume(key, self._accepted[key])
 
     def confirm(self, pod: Pod) -> bool:
         """Confirm an assumed bind; false if the pod changed otherwise and must be put in like any other."""
@@ -144,6 +159,7 @@ class Pods:
         made.pod = self._pods[key] = pod.slim()
         self.members[key] = made
         del self._assumed[key]
+        self._accepted.pop(key, None)
         return True
 
     # -- what a cycle reads
@@ -204,6 +220,8 @@ class Pods:
     def _read(self, key: str, now: float, before: Member | None) -> Member | None:
         """One pod; `None` if it does not count."""
         pod = self._pods.get(key)
+        if pod is None or pod.spec.node_name:
+            self._accepted.pop(key, None)
         foreign = pod is not None and self._names is not None and pod.spec.scheduler_name not in self._names
         if pod is None or (not pod.spec.node_name and pod.metadata.deletion_timestamp is not None and not pod.finished):
             self._roster.enter_foreign(key, None)
@@ -270,6 +288,7 @@ class Pods:
         )
         if not same or seen or later:
             del self._assumed[key]
+            self._accepted.pop(key, None)
             return made
         made.status, made.node = assumed.status, assumed.node or made.node
         return made
