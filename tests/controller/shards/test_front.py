@@ -3,30 +3,67 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any, cast
+
+from tests.support.objects import decoded
 
 from maar.config.file import default_config
 from maar.controller.loop import Loop
 from maar.controller.settings.brakes import Brakes
 from maar.controller.settings.settings import Settings
 from maar.controller.shards.front import Shards
+from maar.controller.snapshots.cache import Cache
+from maar.kube.picture.picture import Picture
+from maar.kube.write.shards import StoredMap
+from maar.model.plan import Bind, Plan
+from maar.model.tasks import Status
 from maar.registry import catalog
+from maar.shards.map import ShardMap
+from maar.shards.shard import Step
+from maar.shards.wants import Want
+
+NOTHING = cast(Any, None)
+
+
+async def list_pods() -> None: ...
+
+
+def test_a_want_stands_while_binds_are_on_their_way_and_not_while_a_promise_is_taken_back() -> None:
+    """Nobody may write for a job whose queue is let go: its pod says for ever that it has a promise."""
+    spec = {"containers": [{"name": "c"}], "schedulerName": "maar"}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "ns", "uid": "u"}, "spec": spec}
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"pods": "9"}}}
+    cache = Cache(Picture(frozenset({"maar"})))
+    for item in (node, {**pod, "status": {"nominatedNodeName": "n1"}}):
+        cache.picture.put(*decoded(item))
+    sent: Any = SimpleNamespace(nodes_in_use=set, unsettled=frozenset)
+    shards = Shards(NOTHING, cache, sent, list_pods, lambda: None)
+    shards.holding.stored = StoredMap(ShardMap.new(2), {"metadata": {"resourceVersion": "1"}})
+    want = Want(0, "ns/a", "u", 0, 0.0, ("n1",), deadline=30.0)
+    for plan, status, stands in (
+        (Plan(), Status.PENDING, False),
+        (Plan(bind=(Bind("ns/a", "n1"),)), Status.BOUND, True),
+    ):
+        snapshot = cache.snapshot(0.0)
+        shards.after(Step(Plan(), (want,)), snapshot)
+        cache.assume(plan)
+        assert status is cache.picture.assumed["ns/a"].status
+        shards.after(Step(plan), snapshot)
+        assert stands == ("ns/a" in shards.wanting)
 
 
 def test_a_cycle_ends_also_if_all_shards_of_the_process_are_being_given_back() -> None:
     """Two shards that are given back at once wait for it both, and then there is nothing to decide."""
 
     async def story() -> None:
-        nothing = cast(Any, None)
         cycles: list[asyncio.Task[float | None]] = []
-        loop = Loop(nothing, None, lambda: (default_config(catalog()), None), Settings(), Brakes())
-
-        async def list_pods() -> None: ...
+        loop = Loop(NOTHING, None, lambda: (default_config(catalog()), None), Settings(), Brakes())
 
         def trigger() -> None:
             cycles.append(asyncio.create_task(loop.once()))
 
-        loop.shards = Shards(nothing, nothing, nothing, list_pods, trigger)
+        loop.shards = Shards(NOTHING, NOTHING, NOTHING, list_pods, trigger)
         async with asyncio.timeout(5):
             await asyncio.gather(loop.shards.a_cycle(), loop.shards.a_cycle())
         assert [None] * 4 == await asyncio.gather(*cycles)

@@ -19,6 +19,7 @@ from maar.kube.read.shards import MAP_NAME, BrokenMap, shard_number, wants_of, w
 from maar.kube.wire.shards import ShardSpec, ShardStatus
 from maar.kube.write.shards import stored_of
 from maar.model.snapshot import Snapshot
+from maar.model.tasks import Status
 from maar.shards.proposals import NOTHING, Proposals, proposals, rack_homes, racks_of
 from maar.shards.scope import own_jobs
 from maar.shards.shard import Standing, Step
@@ -167,10 +168,15 @@ class Shards:
     def _until_bound(self, wants: tuple[Want, ...]) -> list[Want]:
         """Wants of before whose binds are on their way: they stand until all pods are bound."""
         stand, assumed = {want.id for want in wants}, self._cache.picture.assumed
+
+        def is_binding(task: str) -> bool:
+            found = assumed.get(task)
+            return found is not None and found.status is Status.BOUND
+
         return [
             want
             for want in self._wants
-            if want.id not in stand and any(task in assumed for task in self._cache.tasks_of(want.job))
+            if want.id not in stand and any(map(is_binding, self._cache.tasks_of(want.job)))
         ]
 
     def wake_at(self, now: float) -> float | None:
