@@ -247,7 +247,7 @@ async def share(api: Api, scheduler: Scheduler, intents: Intents, options: Optio
 
     def candidate(shard: int, claims: Claims) -> LeaderElection:
         name = lease_of_shard(min(options.settings.scheduler_names), shard)
-        return _election(api, name, me, intents, options, claims)
+        return _election(api, name, me, intents, options, claims, lambda: shards.holding.epoch_of(shard))
 
     def begin() -> None:
         scheduler.outbox.memory.belongs_to(min(shards.holding.epochs))
@@ -281,7 +281,13 @@ def elections(api: Api, intents: Intents, options: Options) -> list[LeaderElecti
 
 
 def _election(
-    api: Api, name: str, me: str, intents: Intents, options: Options, claims: Claims | None = None
+    api: Api,
+    name: str,
+    me: str,
+    intents: Intents,
+    options: Options,
+    claims: Claims | None = None,
+    known_epoch: Callable[[], int] = lambda: 0,
 ) -> LeaderElection:
     seconds = options.lease_seconds
     return LeaderElection(
@@ -296,6 +302,7 @@ def _election(
         stand_by=options.stand_by,
         is_dead=(lambda holder: False) if options.stand_by else has_ended,
         claims=claims,
+        known_epoch=known_epoch,
     )
 
 
