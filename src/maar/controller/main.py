@@ -193,6 +193,7 @@ async def _work(api: Api, scheduler: Scheduler, intents: Intents, options: Optio
     await scheduler.sync()
     objects = scheduler.picture.objects
     logger.info("initial lists complete: nodes: %d, pods: %d", len(objects.of(NODES)), len(objects.of(PODS)))
+    obeys = SHARD_MAPS.family not in options.settings.without
     if options.settings.dry_run:
         logger.info(
             "shadow mode: writes nothing, and compares itself with the other scheduler every %.0f s", SHADOW_EVERY
@@ -202,10 +203,11 @@ async def _work(api: Api, scheduler: Scheduler, intents: Intents, options: Optio
         async with asyncio.TaskGroup() as group:
             group.create_task(scheduler.lead())
             group.create_task(_say(shadow))
-    elif options.shards is not None or await has_map(api):
+    elif options.shards is not None or (obeys and await has_map(api)):
         await share(api, scheduler, intents, options)
     else:
-        await lead_all(elections(api, intents, options), partial(_lead_alone, api, scheduler))
+        work = partial(_lead_alone, api, scheduler) if obeys else scheduler.lead
+        await lead_all(elections(api, intents, options), work)
 
 
 async def has_map(api: Api) -> bool:
