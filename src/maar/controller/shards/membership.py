@@ -145,9 +145,7 @@ class Membership:
         announced = len(election.inherited)
         await self._take_over()
         holding = self._shards.holding
-        holding.see(stored)
-        holding.begin(shard, election.epoch, stored.map)
-        self._shards.inherit(shard)
+        self._shards.begin(shard, election.epoch, stored)
         self._claims.ended()
         seconds = time.monotonic() - begun
         self.take_overs = [*self.take_overs[-9:], (shard, announced, seconds)]
