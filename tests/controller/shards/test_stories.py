@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -201,7 +203,9 @@ def test_a_lease_that_somebody_deletes_goes_on_with_the_epoch_of_the_map(box: Em
     asyncio.run(story())
 
 
-def test_a_maar_without_the_option_is_a_shard_where_there_are_shards(box: EmbeddedServer, tmp_path: Path) -> None:
+def test_a_maar_without_the_option_takes_over_from_a_frozen_shard(box: EmbeddedServer, tmp_path: Path) -> None:
+    """Where there are shards, it is one of them. The frozen process ends when it wakes up."""
+
     async def story() -> None:
         async with shards(box, tmp_path, 2) as play:
             kubeconfig = str(tmp_path / "kubeconfig")
@@ -211,14 +215,23 @@ def test_a_maar_without_the_option_is_a_shard_where_there_are_shards(box: Embedd
             with log.open("w") as out:
                 plain = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
             try:
-                play.children[0].end()
+                frozen = await play.holder(0)
+                assert frozen is not None
+                os.kill(frozen.pid, signal.SIGSTOP)
 
                 async def holds() -> bool:
                     return "holds shard" in log.read_text()
 
-                await eventually(play, holds, "it takes the free shard")
+                await eventually(play, holds, "it takes the shard after the lease time")
                 assert await play.gang(0) < SOON
                 assert await play.gang(1) < SOON
+                os.kill(frozen.pid, signal.SIGCONT)
+
+                async def ended() -> bool:
+                    return not frozen.lives
+
+                await eventually(play, ended, "it has lost its shard")
+                assert frozen.says("is lost")
             finally:
                 plain.terminate()
                 plain.wait(20)
