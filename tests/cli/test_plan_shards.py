@@ -134,6 +134,19 @@ def test_a_shard_lends_the_nodes_that_another_one_wants(file: Path) -> None:
     assert {"a2", "b1", "b2"} == set(planned(path, "--shard", "1")["bind"].values())
 
 
+def test_room_that_is_promised_to_another_shard_is_kept_in_later_cycles(file: Path) -> None:
+    theirs = objects(queue="blue", pods=1)[-2:]
+    for item in theirs:
+        item["metadata"] |= {"name": "theirs", "uid": "uid-theirs"}
+    theirs[0]["status"] = {"phase": "Inqueue"}
+    theirs[1]["metadata"]["annotations"] = {"scheduling.k8s.io/group-name": "theirs"}
+    theirs[1]["status"] = {"nominatedNodeName": "a2"}
+    path = written(file, objects(queue="red", pods=2, more=(shard_map(), *theirs)))
+    result = run(path, "--shard", "0", "--cycles", "2", "-o", "json", "--now", NOW)
+    wants = [cycle["wants"][0]["nodes"] for cycle in json.loads(result.stdout)["cycles"]]
+    assert [["a1", "b1"]] * 2 == wants
+
+
 @pytest.mark.parametrize(
     ("more", "problem"),
     [

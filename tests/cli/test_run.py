@@ -434,10 +434,11 @@ def test_shadow_mode_beside_another_scheduler_writes_nothing_and_says_how_they_d
         await cluster.gang("low", 2, gpu=8)
         await cluster.pod("other", schedulerName="second")
         before = await cluster.versions()
-        shadow = start(kubeconfig, "--dry-run", "--scheduler-name", "maar", "--scheduler-name", "second")
+        names = ("--scheduler-name", "maar", "--scheduler-name", "second")
+        shadow = start(kubeconfig, "--dry-run", "--shards", "2", *names)
         await shadow.until_ready(cluster)
         await cluster.eventually(lambda: shadow.metrics()["maar_binds_total"] >= 3, "all would be bound")
-        assert before == await cluster.versions(), "nothing is written, no lease and no default queue either"
+        assert before == await cluster.versions(), "nothing is written: no lease, no default queue, no ShardMap"
         assert None is await holder(cluster)
 
         other = start(kubeconfig, "--config", str(gentle))

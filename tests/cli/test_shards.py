@@ -79,6 +79,25 @@ def map_of(kubeconfig: Path) -> ShardMap:
     return found[0]
 
 
+def test_a_live_cluster_is_planned_as_one_of_its_shards(kubeconfig: Path) -> None:
+    made = ShardMap.new(2).raised(0, 1, "maar-0").raised(1, 1, "maar-1")
+    with_map(kubeconfig, made)
+
+    async def story(cluster: Live) -> None:
+        await cluster.pod("one")
+
+    on(kubeconfig, story)
+    mine = made.shard_of("default")
+    plans = {}
+    for shard in (0, 1):
+        args = ["plan", "--live", "--shard", str(shard), "-o", "json", "--kubeconfig", str(kubeconfig)]
+        result = CliRunner().invoke(main, args, catch_exceptions=False)
+        assert 0 == result.exit_code, result.stderr
+        plans[shard] = json.loads(result.stdout)["cycles"][0]
+    assert [mine] == [made.owner_of(node) for node in plans[mine]["bind"].values()]
+    assert ({}, [], {}) == tuple(plans[1 - mine][part] for part in ("bind", "wants", "lends"))
+
+
 def test_shards_are_listed(kubeconfig: Path) -> None:
     made = ShardMap.new(2).raised(0, 3, "maar-0")
     with_map(kubeconfig, made)

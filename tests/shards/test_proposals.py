@@ -23,6 +23,7 @@ from maar.shards.proposals import (
     Why,
     kept_racks,
     proposals,
+    rack_homes,
     racks_of,
 )
 from maar.shards.slots import SLOTS, slot_of
@@ -260,6 +261,9 @@ def test_a_shard_without_a_holder_gets_nothing() -> None:
     with_holder = proposals(made.raised(2, 1, "c"), racks, QueueTree([Queue("team", pin="2")]))
     assert SLOTS // 3 == len(with_holder.slots)
     assert {2} == {move.to for move in with_holder.moves}
+    in_racks = {name: RACKS[number % 6] for number, name in enumerate(NODES)}
+    assert {0, 1} == set(rack_homes(made, in_racks).values())
+    assert {0, 1, 2} == set(rack_homes(made.raised(2, 1, "c"), in_racks).values())
 
 
 def test_racks_come_from_a_label_or_from_the_closest_hypernodes() -> None:

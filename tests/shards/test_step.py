@@ -259,6 +259,16 @@ def test_a_gang_within_one_rack_gets_an_own_rack_or_borrows_a_whole_one() -> Non
     assert {"g": ("b1", "b2")} == nodes_of(taken(cluster(*racks, *QUEUES, close, busy), 0))
 
 
+def test_nodes_go_to_the_shard_of_their_rack_with_their_pods_unless_a_job_starts_there_now() -> None:
+    works, starts = gang("works", 1, gpu=1, on=["a1"], queue="red"), gang("starts", 1, gpu=4, queue="red")
+    scene, homes = cluster(*NODES, *QUEUES, works, starts), dict.fromkeys(("a1", "a2", "b1", "b2"), 1)
+    result = taken(scene, 0, homes=homes)
+    assert {Bind("ns/starts-0", "a2")} == binds(result)
+    assert (Lend("a1", 1),) == result.lends
+    assert () == taken(scene, 1, OWNERS.lent("a1", 1), homes=homes).lends, "it is at home"
+    assert () == taken(scene, 0).lends, "without racks it stays"
+
+
 def test_only_the_shard_of_the_elected_job_changes_the_election() -> None:
     big = gang("big", 2, gpu=4, queue="red")
     busy = gang("busy", 4, gpu=1, on=["a1", "a2", "b1", "b2"], queue="blue", task={"preemptable": False})
@@ -283,6 +293,24 @@ def test_a_gang_of_40_starts_on_three_shards_with_20_free_slots_each() -> None:
     assert shards.settle(itertools.islice(itertools.cycle((0, 1, 2)), 30))
     assert [Status.BOUND] * 40 == [task.status for task in shards.virtual.cluster().tasks]
     assert 5 == shards.counts.lends, "no more nodes than it needs"
+
+
+def test_a_job_waits_for_room_in_its_queue_that_a_job_with_a_want_will_free() -> None:
+    """Evicting `low` makes room for `high` and `more` under the limit. `high` must borrow first, so `low` stays."""
+    red = replace(QUEUES[0], capability={"pods": 2})
+    low = gang("low", 2, gpu=4, on=["a1", "b1"], queue="red", priority=1, task={"controlled": True})
+    there = {"node_terms": (NodeTerm(fields=(Requirement("metadata.name", "In", ("b2",)),)),)}
+    high = gang("high", 1, gpu=4, queue="red", priority=9, constraints=there)
+    more = gang("more", 1, cpu=0, memory=0, queue="red", priority=5)
+    scene = cluster(*NODES, red, QUEUES[1], low, high, more)
+    whole = decide(Snapshot(scene), CONFIG, NOW)
+    assert (2, ["ns/more-0"]) == (len(whole.evict), [b.task for b in whole.bind]), "one Maar does all of it"
+    part = taken(scene, 0)
+    assert ((), (), {"high": ("b2",)}) == (part.plan.evict, part.plan.bind, nodes_of(part))
+    reasons = {wait.job: wait.reasons[0].message for wait in part.plan.waiting}
+    assert "queue `red` has no room before pods leave it for a job that borrows" in reasons["ns/more"]
+    after = taken(scene, 0, OWNERS.lent("b2", 0), wants=part.wants).plan
+    assert (2, ["ns/more-0"]) == (len(after.evict), [b.task for b in after.bind]), "it has the node"
 
 
 def test_a_gang_that_leaves_for_two_jobs_is_not_left_in_part() -> None:

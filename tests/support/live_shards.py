@@ -66,9 +66,9 @@ class LiveShards:
         self._options = ("--shards", str(shards), "--lease-duration", str(LEASE_S), "--history", "none", *options)
         self._gangs = itertools.count()
 
-    def start(self) -> Child:
+    def start(self, *more: str) -> Child:
         log = self._folder / f"maar-{len(self.children)}.log"
-        self.children.append(Child(self._kubeconfig, log, *self._options))
+        self.children.append(Child(self._kubeconfig, log, *self._options, *more))
         return self.children[-1]
 
     def end(self) -> None:

@@ -10,16 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 import msgspec
-import numpy as np
-from msgspec.structs import replace
 
 from maar.config.config import Config
-from maar.model.plan import Hold, Nominate, Plan
 from maar.model.queues import QueueTree
 from maar.model.resources import Mask
 from maar.model.snapshot import Cluster, Snapshot
-from maar.model.tasks import Status
 from maar.shards.map import ShardMap
+from maar.shards.outside import with_promises_to_others
 from maar.shards.scope import own_jobs
 from maar.shards.shard import Lend, Standing, Step, step
 from maar.shards.wants import Pause, Want
@@ -96,7 +93,7 @@ class Shards:
     def _carry_out(self, shard: int, taken: Step, snapshot: Snapshot, own: Mask) -> bool:
         before = self.virtual.version, self.owners, self.wants.get(shard, ())
         cluster = self.virtual.cluster() if self._witness is not None else None
-        self.virtual.carry_out(self._with_others(taken.plan, snapshot, own), self.now)
+        self.virtual.carry_out(with_promises_to_others(taken.plan, snapshot, own), self.now)
         for lend in taken.lends:
             self._lend(lend)
         longer = {pause.id: pause.length for pause in self.pauses.get(shard, ())}
@@ -113,18 +110,6 @@ class Shards:
         self._uses.get(self.owners.owner_of(lend.node), set()).discard(lend.node)
         self._uses.setdefault(lend.to, set()).add(lend.node)
         self.owners = self.owners.lent(lend.node, lend.to)
-
-    def _with_others(self, plan: Plan, snapshot: Snapshot, own: Mask) -> Plan:
-        """The plan with the promises that jobs of other shards have: a plan states all of them."""
-        tasks, names = snapshot.tasks, snapshot.nodes.names
-        theirs = np.flatnonzero((tasks.status == Status.NOMINATED) & ~own[tasks.job]).tolist()
-        nominate = [Nominate(tasks.tasks[t].key, names[tasks.node[t]]) for t in theirs]
-        hold = []
-        for row in snapshot.jobs.elastic:
-            job = snapshot.jobs.jobs[row]
-            if job.elastic is not None and not own[row]:
-                hold += [Hold(job.key, node, count) for node, count in job.elastic.holds]
-        return replace(plan, nominate=(*plan.nominate, *nominate), hold=(*plan.hold, *hold))
 
     def settle(self, order: Iterable[int], pauses: int = 3) -> bool:
         """Take steps in this order of shards until a round of all of them changes nothing; False if `order` ends.

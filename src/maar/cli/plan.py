@@ -32,7 +32,8 @@ from maar.model.snapshot import Cluster, Snapshot
 from maar.registry import catalog
 from maar.shards.map import ShardMap
 from maar.shards.outside import after as after_step
-from maar.shards.outside import standing_of
+from maar.shards.outside import standing_of, with_promises_to_others
+from maar.shards.scope import own_jobs
 from maar.shards.shard import decide_as
 from maar.shards.sharing import Sharing
 
@@ -154,8 +155,10 @@ def _decide_as(
     """The same for one shard: its wants are written and its lends done, and the other shards do nothing."""
     snapshot = Snapshot(cluster)
     for i in range(cycles):
-        taken = decide_as(standing_of(sharing, shard, snapshot), snapshot, config, now + i)
-        after = Snapshot(carry_out(snapshot.cluster, taken.plan, now + i))
+        standing = standing_of(sharing, shard, snapshot)
+        taken = decide_as(standing, snapshot, config, now + i)
+        own = own_jobs(snapshot, standing.uses, standing.queues)
+        after = Snapshot(carry_out(snapshot.cluster, with_promises_to_others(taken.plan, snapshot, own), now + i))
         yield Cycle(taken.plan, snapshot, after, taken)
         snapshot, sharing = after, after_step(sharing, shard, taken)
 

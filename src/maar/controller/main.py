@@ -193,6 +193,7 @@ async def _work(api: Api, scheduler: Scheduler, intents: Intents, options: Optio
     await scheduler.sync()
     objects = scheduler.picture.objects
     logger.info("initial lists complete: nodes: %d, pods: %d", len(objects.of(NODES)), len(objects.of(PODS)))
+    obeys = SHARD_MAPS.family not in options.settings.without
     if options.settings.dry_run:
         logger.info(
             "shadow mode: writes nothing, and compares itself with the other scheduler every %.0f s", SHADOW_EVERY
@@ -202,10 +203,11 @@ async def _work(api: Api, scheduler: Scheduler, intents: Intents, options: Optio
         async with asyncio.TaskGroup() as group:
             group.create_task(scheduler.lead())
             group.create_task(_say(shadow))
-    elif options.shards is not None or await has_map(api):
+    elif options.shards is not None or (obeys and await has_map(api)):
         await share(api, scheduler, intents, options)
     else:
-        await lead_all(elections(api, intents, options), partial(_lead_alone, api, scheduler))
+        work = partial(_lead_alone, api, scheduler) if obeys else scheduler.lead
+        await lead_all(elections(api, intents, options), work)
 
 
 async def has_map(api: Api) -> bool:
@@ -247,7 +249,7 @@ async def share(api: Api, scheduler: Scheduler, intents: Intents, options: Optio
 
     def candidate(shard: int, claims: Claims) -> LeaderElection:
         name = lease_of_shard(min(options.settings.scheduler_names), shard)
-        return _election(api, name, me, intents, options, claims)
+        return _election(api, name, me, intents, options, claims, lambda: shards.holding.epoch_of(shard))
 
     def begin() -> None:
         scheduler.outbox.memory.belongs_to(min(shards.holding.epochs))
@@ -281,7 +283,13 @@ def elections(api: Api, intents: Intents, options: Options) -> list[LeaderElecti
 
 
 def _election(
-    api: Api, name: str, me: str, intents: Intents, options: Options, claims: Claims | None = None
+    api: Api,
+    name: str,
+    me: str,
+    intents: Intents,
+    options: Options,
+    claims: Claims | None = None,
+    known_epoch: Callable[[], int] = lambda: 0,
 ) -> LeaderElection:
     seconds = options.lease_seconds
     return LeaderElection(
@@ -296,6 +304,7 @@ def _election(
         stand_by=options.stand_by,
         is_dead=(lambda holder: False) if options.stand_by else has_ended,
         claims=claims,
+        known_epoch=known_epoch,
     )
 
 

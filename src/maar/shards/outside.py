@@ -5,9 +5,13 @@ Its holder knows more: what it has sent, what it gives away at this moment, and 
 
 from __future__ import annotations
 
+import numpy as np
 from msgspec.structs import replace
 
+from maar.model.plan import Hold, Nominate, Plan
+from maar.model.resources import Mask
 from maar.model.snapshot import Snapshot
+from maar.model.tasks import Status
 from maar.shards.proposals import proposals, rack_homes, racks_of
 from maar.shards.shard import Standing, Step
 from maar.shards.sharing import Sharing
@@ -37,6 +41,19 @@ def after(sharing: Sharing, shard: int, taken: Step) -> Sharing:
         owners = owners.lent(lend.node, lend.to)
     others = tuple(want for want in sharing.wants if want.shard != shard)
     return Sharing(owners, (*others, *taken.wants))
+
+
+def with_promises_to_others(plan: Plan, snapshot: Snapshot, own: Mask) -> Plan:
+    """The plan of a shard with the room that is promised to the jobs of others: a plan carried out states all of it."""
+    tasks, names = snapshot.tasks, snapshot.nodes.names
+    theirs = np.flatnonzero((tasks.status == Status.NOMINATED) & ~own[tasks.job]).tolist()
+    nominate = [Nominate(tasks.tasks[t].key, names[tasks.node[t]]) for t in theirs]
+    hold = []
+    for row in snapshot.jobs.elastic:
+        job = snapshot.jobs.jobs[row]
+        if job.elastic is not None and not own[row]:
+            hold += [Hold(job.key, node, count) for node, count in job.elastic.holds]
+    return replace(plan, nominate=(*plan.nominate, *nominate), hold=(*plan.hold, *hold))
 
 
 def grown(standing: Standing, nodes: frozenset[str], queues: frozenset[str]) -> Standing:

@@ -120,7 +120,7 @@ def proposals(shard_map: ShardMap, racks: Mapping[str, str], tree: QueueTree) ->
     if shard_map.shards == 1 and not any(shard_map.slots) and not shard_map.nodes and not shard_map.queues:
         return NOTHING
     wanted = balanced(shard_map.slots, shard_map.shards)
-    held = frozenset(shard for shard in range(shard_map.shards) if shard_map.epochs.get(shard, 0) > 0)
+    held = _held(shard_map)
     moving = {
         slot: to
         for slot, (owner, to) in enumerate(zip(shard_map.slots, wanted, strict=True))
@@ -134,6 +134,11 @@ def proposals(shard_map: ShardMap, racks: Mapping[str, str], tree: QueueTree) ->
         queues=queues,
         problems=problems,
     )
+
+
+def _held(shard_map: ShardMap) -> frozenset[int]:
+    """The wanted shards that ever had a holder."""
+    return frozenset(shard for shard in range(shard_map.shards) if shard_map.epochs.get(shard, 0) > 0)
 
 
 class _Homes:
@@ -200,9 +205,11 @@ def kept_racks(racks: Mapping[str, str], shards: int) -> dict[str, int]:
 
 
 def rack_homes(shard_map: ShardMap, racks: Mapping[str, str]) -> dict[str, int]:
-    """The shards of nodes that should be with their racks."""
-    wanted, kept = balanced(shard_map.slots, shard_map.shards), kept_racks(racks, shard_map.shards)
-    return {name: wanted[kept[rack]] for name, rack in racks.items() if rack in kept}
+    """The shards of nodes that should be with their racks. A shard that never had a holder gets none."""
+    wanted, held = balanced(shard_map.slots, shard_map.shards), _held(shard_map)
+    kept = kept_racks(racks, shard_map.shards)
+    homes = {rack: wanted[slot] for rack, slot in kept.items() if wanted[slot] in held}
+    return {name: homes[rack] for name, rack in racks.items() if rack in homes}
 
 
 def _slot_moves(shard_map: ShardMap, homes: _Homes, moving: Mapping[int, int], tree: QueueTree) -> tuple[SlotMove, ...]:

@@ -3,40 +3,50 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import json
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from itertools import islice
 from pathlib import Path
+from typing import Any
 
+from click.testing import CliRunner
 from tests.support.live import NAMESPACE, OUR_CRDS, bound, connected
 from tests.support.live_shards import LiveShards, numbers_in, queue_in
 from tests.support.scheduler import Child
 
+from maar.cli.main import main
 from maar.embedded.server import EmbeddedServer
-from maar.kube.wire.annotations import SHARD
+from maar.kube.wire.annotations import EPOCH, SHARD
 from maar.kube.wire.api_resources import LEASES, QUEUES, SHARD_MAPS, SHARDS
-from maar.kube.write.shards import read_map, read_shards
+from maar.kube.write.shards import create_map, read_map, read_shards
 from maar.shards.map import ShardMap
+from maar.shards.slots import even, slot_of
 
 SOON = 30.0
 
 
 @asynccontextmanager
-async def shards(box: EmbeddedServer, folder: Path, processes: int, nodes: int = 3) -> AsyncIterator[LiveShards]:
-    """Processes that divide a cluster into as many shards, with some nodes of 8 GPUs in each."""
+async def shards(
+    box: EmbeddedServer, folder: Path, processes: int, nodes: int = 3, *options: str
+) -> AsyncIterator[LiveShards]:
+    """Processes that divide a cluster into as many shards, with some nodes of 8 GPUs in each. All record."""
     kubeconfig = box.kubeconfig(folder / "kubeconfig")
     async with connected(kubeconfig) as live:
         await live.crds(OUR_CRDS)
-        play = LiveShards(live, kubeconfig, folder, processes)
+        play = LiveShards(live, kubeconfig, folder, processes, *options)
         try:
-            for _ in range(processes):
-                play.start()
+            for number in range(processes):
+                play.start("--record", str(folder / f"{number}.record"))
             for shard in range(processes):
-                for number in islice(numbers_in(shard, processes), nodes):
+                for number in itertools.islice(numbers_in(shard, processes), nodes):
                     await live.nodes(1, gpu=8, first=number)
-            await play.ready()
+            if nodes:
+                await play.ready()
             yield play
         finally:
             play.end()
@@ -87,6 +97,16 @@ def test_a_gang_gets_the_nodes_of_another_shard_with_its_victims_on_them(box: Em
             assert not any("over-committed" in text for text in said)
 
     asyncio.run(story())
+    cycles = [decided_again(tmp_path / f"{number}.record") for number in (0, 1)]
+    assert any(want["job"].endswith("/urgent") for cycle in itertools.chain(*cycles) for want in cycle["wants"])
+
+
+def decided_again(recording: Path) -> list[dict[str, Any]]:
+    """What `maar plan` makes of the cycles of a shard; a plan that differs from the recorded one is an error."""
+    result = CliRunner().invoke(main, ["plan", str(recording), "-o", "json"], catch_exceptions=False)
+    assert 0 == result.exit_code, result.stderr
+    cycles: list[dict[str, Any]] = json.loads(result.stdout)["cycles"]
+    return cycles
 
 
 def test_a_pinned_queue_moves_to_its_shard_with_its_jobs(box: EmbeddedServer, tmp_path: Path) -> None:
@@ -99,6 +119,21 @@ def test_a_pinned_queue_moves_to_its_shard_with_its_jobs(box: EmbeddedServer, tm
             await play.live.api.patch(QUEUES.path(name=queue), {"metadata": {"annotations": {SHARD: None}}})
             await until(play, lambda found: found.shard_of(queue) == 1, "the queue went back")
             assert await play.gang(1) < SOON
+
+    asyncio.run(story())
+
+
+def test_the_nodes_of_a_rack_come_into_one_shard(box: EmbeddedServer, tmp_path: Path) -> None:
+    async def story() -> None:
+        async with shards(box, tmp_path, 2, 0, "--rack-label", "rack") as play:
+            slots, racks = even(2), {f"rack-{i}": [f"n{n}" for n in range(i, 12, 4)] for i in range(4)}
+            homes = {name: slots[slot_of(rack)] for rack, names in racks.items() for name in names}
+            assert {0, 1} == set(homes.values())
+            assert homes != {name: slots[slot_of(name)] for name in homes}
+            for number in range(12):
+                await play.live.nodes(1, gpu=8, first=number, labels={"rack": f"rack-{number % 4}"})
+            await play.ready()
+            await until(play, lambda found: homes == {name: found.owner_of(name) for name in homes}, "racks are whole")
 
     asyncio.run(story())
 
@@ -149,7 +184,28 @@ def test_a_map_that_somebody_deletes_comes_back(box: EmbeddedServer, tmp_path: P
     asyncio.run(story())
 
 
-def test_a_maar_without_the_option_is_a_shard_where_there_are_shards(box: EmbeddedServer, tmp_path: Path) -> None:
+def test_a_lease_that_somebody_deletes_goes_on_with_the_epoch_of_the_map(box: EmbeddedServer, tmp_path: Path) -> None:
+    """Nobody knows what the dead holder had announced, so its successor fences everything."""
+
+    async def story() -> None:
+        async with shards(box, tmp_path, 2) as play:
+            gone, left = [await play.holder(shard) for shard in (1, 0)]
+            assert gone is not None
+            assert left is not None
+            gone.end()
+            await play.live.api.delete(LEASES.path(NAMESPACE, "maar-shard-1"))
+            assert await play.gang(1) < SOON
+            lease = await play.live.get(LEASES.path(NAMESPACE, "maar-shard-1"))
+            assert (2, "2") == ((await shard_map(play)).epochs[1], lease["metadata"]["annotations"][EPOCH])
+            assert left.says("objects that earlier leaders announced"), "all pods that run"
+            assert left.lives
+
+    asyncio.run(story())
+
+
+def test_a_maar_without_the_option_takes_over_from_a_frozen_shard(box: EmbeddedServer, tmp_path: Path) -> None:
+    """Where there are shards, it is one of them. The frozen process ends when it wakes up."""
+
     async def story() -> None:
         async with shards(box, tmp_path, 2) as play:
             kubeconfig = str(tmp_path / "kubeconfig")
@@ -159,17 +215,47 @@ def test_a_maar_without_the_option_is_a_shard_where_there_are_shards(box: Embedd
             with log.open("w") as out:
                 plain = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
             try:
-                play.children[0].end()
+                frozen = await play.holder(0)
+                assert frozen is not None
+                os.kill(frozen.pid, signal.SIGSTOP)
 
                 async def holds() -> bool:
                     return "holds shard" in log.read_text()
 
-                await eventually(play, holds, "it takes the free shard")
+                await eventually(play, holds, "it takes the shard after the lease time")
                 assert await play.gang(0) < SOON
                 assert await play.gang(1) < SOON
+                os.kill(frozen.pid, signal.SIGCONT)
+
+                async def ended() -> bool:
+                    return not frozen.lives
+
+                await eventually(play, ended, "it has lost its shard")
+                assert frozen.says("is lost")
             finally:
                 plain.terminate()
                 plain.wait(20)
+
+    asyncio.run(story())
+
+
+def test_a_second_maar_for_other_pods_may_leave_the_shards_alone(box: EmbeddedServer, tmp_path: Path) -> None:
+    async def story() -> None:
+        kubeconfig = box.kubeconfig(tmp_path / "kubeconfig")
+        async with connected(kubeconfig) as live:
+            await live.crds(OUR_CRDS)
+            await live.nodes(1, gpu=8)
+            before = await create_map(live.api, ShardMap.new(2))
+            names = ("--scheduler-name", "second", "--without", "shards")
+            child = Child(kubeconfig, tmp_path / "maar.log", "--history", "none", *names)
+            try:
+                await live.pod("other", gpu=8, schedulerName="second")
+                await live.until(lambda pods: [True] == [bool(pod.node) for pod in pods])
+                leases = {item["metadata"]["name"] for item in (await live.get(LEASES.path(NAMESPACE)))["items"]}
+                assert {"maar-second"} == leases
+                assert before == await read_map(live.api)
+            finally:
+                child.end()
 
     asyncio.run(story())
 

@@ -68,6 +68,16 @@ def test_a_refused_eviction_drops_them() -> None:
     assert 2 == len(scene.sent)
 
 
+def test_a_refused_eviction_drops_pods_that_wait_for_their_volumes_too() -> None:
+    """Their binds come later, and would not wait any more."""
+    scene = Scene()
+    pods = scene.names["high"]
+    evict = tuple(Evict(victim, "ns/high", "because") for victim in scene.names["low"])
+    scene.limited.take(Plan(bind=tuple(Bind(pod, "b") for pod in pods), evict=evict))
+    scene.limited.evicted(scene.names["low"][0], accepted=False)
+    assert [f"drop {pod}" for pod in pods] == scene.sent
+
+
 def test_nothing_waits_if_the_limit_holds_with_the_victims() -> None:
     scene = Scene(limit=10)
     # 6 + 4 are within the queue; but its parent has 12, of which 10 are used.

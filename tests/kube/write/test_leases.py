@@ -13,7 +13,7 @@ from maar.kube.client.access import Access
 from maar.kube.client.api import Api
 from maar.kube.wire.annotations import SPARE
 from maar.kube.write.intents import Intents
-from maar.kube.write.leases import Claims, LeaderElection, LeaseHeld, now_with_sleep
+from maar.kube.write.leases import LOST_INTENTS, Claims, LeaderElection, LeaseHeld, now_with_sleep
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/maar/leases"
 
@@ -472,6 +472,33 @@ def test_annotations_that_somebody_has_changed_stop_nobody_and_are_passed_on_unt
         await stopped(task)
 
     play(scene)
+
+
+@pytest.mark.parametrize("known", [0, 9], ids=["seen", "known"])
+def test_a_deleted_lease_is_taken_with_a_higher_epoch_and_its_intents_are_not_trusted(known: int) -> None:
+    """The epoch goes on from what the process has seen, or from what another object states if that is higher."""
+
+    async def scene(stage: Stage) -> None:
+        notes = {"maar.dev/intents": '{"/x":["a"]}', "maar.dev/epoch": "7"}
+        spec = {"holderIdentity": "gone", "leaseDurationSeconds": 15}
+        stage.store.put({"metadata": {"name": "maar", "annotations": notes}, "spec": spec})
+        intents = Intents()
+        election = stage.candidate("b", intents=intents, known_epoch=lambda: known)
+        task = stage.run(election)
+        await until(lambda: election.holder == "gone")
+        stage.store.lease = None
+        first = stage.store.version + 1
+        await until(lambda: stage.store.lease is not None)
+        following = str(max(known, 7) + 1)
+        assert {"maar.dev/intents": LOST_INTENTS, "maar.dev/epoch": following} == annotations(stage.store)
+        await until(lambda: election.leading and stage.store.version > first)
+        assert (True, True, int(following)) == (intents.unreadable, intents.succeeds, intents.epoch)
+        assert LOST_INTENTS == annotations(stage.store)["maar.dev/intents"], "until everything is fenced"
+        intents.fenced()
+        await until(lambda: "maar.dev/intents" not in annotations(stage.store))
+        await stopped(task)
+
+    assert ["gone", "b", ""] == play(scene).holders
 
 
 def test_intents_that_are_not_settled_survive_a_clean_stop() -> None:

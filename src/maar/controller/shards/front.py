@@ -17,7 +17,7 @@ from maar.kube.client.api import Api
 from maar.kube.kinds.cluster import SHARD_MAPS, SHARDS
 from maar.kube.read.shards import MAP_NAME, BrokenMap, shard_number, wants_of, wire_wants
 from maar.kube.wire.shards import ShardSpec, ShardStatus
-from maar.kube.write.shards import stored_of
+from maar.kube.write.shards import StoredMap, stored_of
 from maar.model.snapshot import Snapshot
 from maar.model.tasks import Status
 from maar.shards.proposals import NOTHING, Proposals, proposals, rack_homes, racks_of
@@ -237,8 +237,12 @@ class Shards:
             self._trigger()
             await turned.wait()
 
-    def inherit(self, shard: int) -> None:
-        """A shard was taken over: its wants stand."""
+    def begin(self, shard: int, epoch: int, stored: StoredMap) -> None:
+        """A shard was taken over, and its wants stand. Pods were listed after this version of the map, which has the
+        epoch of this process: what a newer version gives to it needs another list."""
+        self.holding.see(stored)
+        self.holding.begin(shard, epoch, stored.map)
+        self._map_changed()
         self.objects.forget(shard)
         self._figures = {}
         item = next((i for i in self._cache.picture.objects.of(SHARDS).values() if shard_number(i.name) == shard), None)

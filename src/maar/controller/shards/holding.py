@@ -72,12 +72,14 @@ class Holding:
         assert self.stored is not None, "no map yet"
         return self.stored.map
 
+    def epoch_of(self, shard: int) -> int:
+        """The epoch of a shard in the map; 0 if it never had a holder."""
+        return 0 if self.stored is None else self.stored.map.epochs.get(shard, 0)
+
     @property
     def is_outdated(self) -> bool:
         """Whether another process has raised the epoch of a shard of this one."""
-        return self.stored is not None and any(
-            self.stored.map.epochs.get(shard, 0) != epoch for shard, epoch in self.epochs.items()
-        )
+        return self.stored is not None and any(self.epoch_of(shard) != epoch for shard, epoch in self.epochs.items())
 
     # -- the map
 

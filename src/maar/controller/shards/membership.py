@@ -145,9 +145,7 @@ class Membership:
         announced = len(election.inherited)
         await self._take_over()
         holding = self._shards.holding
-        holding.see(stored)
-        holding.begin(shard, election.epoch, stored.map)
-        self._shards.inherit(shard)
+        self._shards.begin(shard, election.epoch, stored)
         self._claims.ended()
         seconds = time.monotonic() - begun
         self.take_overs = [*self.take_overs[-9:], (shard, announced, seconds)]
@@ -186,9 +184,11 @@ class Membership:
                     stored = await create_map(self._api, ShardMap(self._wanted, (0,) * SLOTS))
                 if not stored.map.knows(shard):
                     return None
-                if stored.map.epochs.get(shard, 0) > election.epoch:
-                    raise LostShard(f"the ShardMap has a higher epoch for shard {shard} than its lease")
-                return await write_map(self._api, stored, stored.map.raised(shard, election.epoch, election.identity))
+                try:
+                    made = stored.map.raised(shard, election.epoch, election.identity)
+                except ValueError as error:
+                    raise LostShard(str(error)) from None
+                return await write_map(self._api, stored, made)
             except (AlreadyExists, Conflict):
                 continue
             except NotFound as error:
@@ -204,8 +204,7 @@ class Membership:
         holding = self._shards.holding
         holding.retiring.add(shard)
         holding.changes += 1
-        if holding.shards:
-            await self._shards.a_cycle()
+        await self._shards.a_cycle()
         before = self._unsettled()
         while before & self._unsettled() or self._shards.moves.is_writing:
             await asyncio.sleep(0.05)

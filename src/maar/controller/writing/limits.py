@@ -157,12 +157,13 @@ class LimitedWrites:
             self._let_go(write, accepted)
 
     def _let_go(self, write: Write, accepted: bool) -> None:
+        held = self._held.pop(write.pod, None)
         if write.job:
             self._grow(write.job, accepted)
-        elif (held := self._held.pop(write.pod, None)) is not None and accepted:
-            self._bind(write.pod, held.uid, held.node)
+        elif not accepted:
+            self._drop(write.pod)  # also if it still waits for its volumes, and would be bound later
         elif held is not None:
-            self._drop(write.pod)
+            self._bind(write.pod, held.uid, held.node)
 
     def nodes(self) -> set[str]:
         return {held.node for held in self._held.values()}

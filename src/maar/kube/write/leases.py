@@ -7,7 +7,8 @@ renew for `renew_seconds` gives up before a standby may take over after `lease_s
 Two annotations make a change of leaders safe, whatever the clocks say (`intents`): an epoch, which every new leader
 raises in the same write that wins the Lease, and the intents of the leader, which its successor reads in that same
 version. A leader holds the Lease only as long as holder and epoch are its own. If another process led in between, it
-has lost, even if the Lease is free again.
+has lost, even if the Lease is free again. If somebody deletes the Lease, the epoch goes on from the highest one known,
+and the intents count as unreadable.
 
 A standby watches the Lease. So it counts from the last renewal, and tries at the moment when the Lease expires or is
 released. The watch is only a signal: the Lease itself is always read. Without the right to watch, a standby looks every
@@ -45,6 +46,9 @@ RETRY_FIRST = 0.02
 
 LONGEST_EPOCH = 18
 """Digits of an epoch that is believed; Python refuses to convert thousands of digits."""
+
+LOST_INTENTS = "unknown: the lease was deleted"
+"""The intents on a lease that is created in place of a deleted one: nobody can read what its holder had announced."""
 
 Started = Callable[[], Awaitable[None] | None]
 Lease = dict[str, Any]
@@ -107,11 +111,12 @@ class LeaderElection:
         stand_by: bool = True,
         is_dead: Callable[[str], bool] = lambda holder: False,
         claims: Claims | None = None,
+        known_epoch: Callable[[], int] = lambda: 0,
         seed: int = 0,
         clock: Callable[[], float] = now_with_sleep,
     ) -> None:
         """Without `stand_by`, a lease that another process renews is an error. `is_dead` knows holders that have ended:
-        their leases are taken at once."""
+        their leases are taken at once. `known_epoch` is the last epoch of the lease as another object states it."""
         if not retry_seconds < renew_seconds < lease_seconds:
             raise ValueError("a lease must outlast the time for renewing it, and that the time between two tries")
         self.identity = identity
@@ -130,6 +135,9 @@ class LeaderElection:
         self._stand_by = stand_by
         self._is_dead = is_dead
         self._claims = claims or Claims()
+        self._known_epoch = known_epoch
+        self._highest = 0
+        """The highest epoch that this process has seen on the lease."""
         self._free_since: float | None = None
         """When this process first saw that the lease may be taken."""
         self._api = api
@@ -306,7 +314,10 @@ class LeaderElection:
                     return False
                 creating = self._api.create(self._all, self._claim({}, draft))
                 self._observe(await (self._claimed(creating) if draft is None else creating))
+                assert self._seen is not None
                 self.epoch = _epoch(self._seen)
+                if draft is None and self.epoch > 1:
+                    self._take_over(self._seen)
                 return True
         assert self._seen is not None
         if draft is not None:
@@ -352,7 +363,7 @@ class LeaderElection:
         try:
             self._intents.inherit(read_paths(text))
         except ValueError as error:
-            log.error("lease %s: annotation %s cannot be read: %s", self.name, INTENTS, error)
+            log.error("lease %s: annotation %s cannot be read: %s: `%s`", self.name, INTENTS, error, text[:40])
             self._intents.inherit_unreadable(text)
 
     def _observe(self, body: bytes) -> None:
@@ -364,6 +375,7 @@ class LeaderElection:
         if self._seen is None or lease.get("spec") != self._seen.get("spec"):
             self._seen_at = self._clock()
         self._seen, self.holder = lease, holder
+        self._highest = max(self._highest, _epoch(lease))
 
     def _holds(self, lease: Lease) -> float:
         """Seconds that the holder has the lease after its last renewal."""
@@ -386,8 +398,11 @@ class LeaderElection:
             spec["acquireTime"] = now
             spec["leaseTransitions"] = before.get("leaseTransitions", -1) + 1
         if draft is None:
-            notes = _annotations(lease) | {EPOCH: str(_epoch(lease) + 1)}
+            known = max(self._highest, self._known_epoch())
+            notes = _annotations(lease) | {EPOCH: str(known + 1)}
             notes.pop(SPARE, None)
+            if not lease and known:
+                notes[INTENTS] = LOST_INTENTS  # a successor of this process must fence everything too
         else:
             notes = _with_intents(lease, draft.text) | {EPOCH: str(self.epoch)}
         metadata = (lease.get("metadata") or {"name": self.name}) | {"annotations": notes}
