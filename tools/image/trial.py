@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
+import resource
 from dataclasses import dataclass
 
 from tools.image.archive import Archive
@@ -14,7 +14,8 @@ from tools.image.targets import ROOT, Target, native
 import maar
 
 MOST_SECONDS = 2.0
-"""The time that the project allows for a start of the image."""
+"""The time that the project allows for a start of the image. A start computes all the time, so CPU time is measured: it is
+that of an idle machine, whatever else runs."""
 NOWHERE = "/etc/maar/no-kubeconfig"
 START = ("run", "--history=none", f"--kubeconfig={NOWHERE}")
 """What `maar run` does until it looks for its API server: it imports everything and reads the configuration."""
@@ -43,7 +44,7 @@ def judge(target: Target) -> Trial:
         seconds = start(running, found, times=3 if target == native() else 1)
         plan(running, found)
     if target == native() and seconds > MOST_SECONDS:
-        found.append(f"too slow: a start of `maar run` takes {seconds:.1f} s, at most {MOST_SECONDS} s")
+        found.append(f"too slow: a start of `maar run` takes {seconds:.1f} s of CPU, at most {MOST_SECONDS} s")
     return Trial(archive, len(bill.get("components", [])), seconds, found)
 
 
@@ -54,16 +55,22 @@ def version(running: Container, found: list[str]) -> None:
 
 
 def start(running: Container, found: list[str], times: int) -> float:
-    """The seconds of the quickest start, because machines are busy with other things too."""
+    """The seconds of CPU of the quickest start."""
     taken = []
     for _ in range(times):
-        began = time.monotonic()
+        began = used()
         done = running.run(*START)
-        taken.append(time.monotonic() - began)
+        taken.append(used() - began)
         if done.returncode != NO_CLUSTER or NOWHERE not in done.stderr:
             found.append(f"`maar run` does not start: {(done.stderr or done.stdout).strip()}")
             break
     return min(taken)
+
+
+def used() -> float:
+    """The seconds of CPU of all programs that this one has run so far, with those that they ran."""
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return spent.ru_utime + spent.ru_stime
 
 
 def plan(running: Container, found: list[str]) -> None:
