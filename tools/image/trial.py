@@ -14,8 +14,8 @@ from tools.image.targets import ROOT, Target, native
 import maar
 
 MOST_SECONDS = 2.0
-"""The time that the project allows for a start of the image. A start computes all the time, so CPU time is measured: it is
-that of an idle machine, whatever else runs."""
+"""The time that the project allows for a start of the image. A start computes all the time, so its CPU time is
+measured: that is the time on an idle machine, whatever else runs."""
 NOWHERE = "/etc/maar/no-kubeconfig"
 START = ("run", "--history=none", f"--kubeconfig={NOWHERE}")
 """What `maar run` does until it looks for its API server: it imports everything and reads the configuration."""
