@@ -359,6 +359,8 @@ def test_prometheus_scrapes_each_pod_once() -> None:
         ({"shards": 3, "shadow": True}, "shards: a shadow install decides as one Maar"),
         ({"shards": 3, "kinds.shards": False}, "shards: needs `kinds.shards: true`"),
         ({"history.url": "postgresql://a", "history.existingSecret": "b"}, "set either `url` or `existingSecret`"),
+        ({"config": "actions: [allocate"}, "config: not a YAML mapping: "),
+        ({"config": "- allocate"}, "config: not a YAML mapping: "),
         ({"config": "tenants: untrusted\n"}, "evictions.allowDelete: needed with `tenants: untrusted` in `config`"),
         ({"web.tls.source": "cert-manager"}, "web.tls.issuer.name: needed with `source: cert-manager`"),
         ({"web.tls.source": "secret", "web.aggregated.enabled": True}, "web.aggregated.caBundle: needed"),

@@ -218,8 +218,11 @@ capabilities:
 {{- if and .Values.shards (not (kindIs "invalid" .Values.replicas)) (lt (int .Values.replicas) (int .Values.shards)) -}}
 {{- fail (printf "replicas: %d replicas cannot hold %d shards; leave it out for %d" (int .Values.replicas) (int .Values.shards) (add 1 (int .Values.shards))) -}}
 {{- end -}}
-{{- $untrusted := eq "untrusted" (toString (.Values.config | fromYaml).tenants) -}}
-{{- if and $untrusted (not (or .Values.shadow .Values.evictions.allowDelete .Values.evictions.deleteVictims)) -}}
+{{- $config := .Values.config | fromYaml -}}
+{{- with $config.Error -}}
+{{- fail (printf "config: not a YAML mapping: %s" .) -}}
+{{- end -}}
+{{- if and (eq "untrusted" (toString $config.tenants)) (not (or .Values.shadow .Values.evictions.allowDelete .Values.evictions.deleteVictims)) -}}
 {{- fail "evictions.allowDelete: needed with `tenants: untrusted` in `config`" -}}
 {{- end -}}
 {{- if and (eq .Values.web.tls.source "cert-manager") (not .Values.web.tls.issuer.name) -}}
