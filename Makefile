@@ -44,7 +44,8 @@ test-fast: setup ## run the tests, without the slow and the real ones
 
 SECONDS ?= 3600
 
-test-node: setup node ## install Maar on a real node, kubelet and containerd, and test it there; root, on Debian and Ubuntu
+# Without root nothing is built: it says at once what is missing.
+test-node: setup $(if $(filter 0,$(shell id -u)),node) ## install Maar on a real node, kubelet and containerd, and test it there; root, on Debian and Ubuntu
 	@$(BIN)/python -m tests.node $(PYTEST_ARGS)
 
 fuzz: setup ## search for inputs that break Maar, for an hour; SECONDS=600 for less, SEED=7 for the same inputs again

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -116,6 +117,9 @@ def test_a_release_is_installed_upgraded_rolled_back_and_leaves_no_trace(cluster
     assert 1 == cluster.get("apps/v1", "Deployment", "maar", NAMESPACE)["spec"]["replicas"]
     assert "perMinute: null" in brakes(cluster)
     assert secret == cluster.get("v1", "Secret", "maar-web", NAMESPACE)["data"]
+    cluster.delete(cluster.get("v1", "Secret", "maar-web", NAMESPACE))
+    helm(cluster, "upgrade", NAME, CHART)
+    assert secret["tls.crt"] != cluster.get("v1", "Secret", "maar-web", NAMESPACE)["data"]["tls.crt"], "a new one"
     helm(cluster, "uninstall", NAME)
     assert before == everything(cluster)
 
@@ -161,7 +165,9 @@ def everything(cluster: RealCluster) -> set[tuple[str, str, str]]:
     }
 
 
-def test_definitions_and_their_objects_stay_when_the_release_is_uninstalled(cluster: RealCluster) -> None:
+def test_definitions_are_upgraded_and_stay_with_their_objects_when_the_release_is_uninstalled(
+    cluster: RealCluster, tmp_path: Path
+) -> None:
     notes = helm(cluster, "install", "maar-crds", CRDS_CHART)
     assert 4 == notes.count("defined by this release")
     found = definitions(cluster)
@@ -169,7 +175,8 @@ def test_definitions_and_their_objects_stay_when_the_release_is_uninstalled(clus
     wait_for(cluster)
     queue = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "team"}}
     cluster.apply([{**queue, "spec": {"weight": 1}}])
-    helm(cluster, "upgrade", "maar-crds", CRDS_CHART)
+    helm(cluster, "upgrade", "maar-crds", newer(tmp_path / "newer"))
+    assert "newer" in definitions(cluster)["queues.scheduling.volcano.sh"]["spec"]["names"]["shortNames"]
     helm(cluster, "uninstall", "maar-crds")
     assert found.keys() == definitions(cluster).keys()
     assert "team" == cluster.get("scheduling.volcano.sh/v1beta1", "Queue", "team")["metadata"]["name"]
@@ -180,6 +187,15 @@ def test_definitions_and_their_objects_stay_when_the_release_is_uninstalled(clus
     helm(cluster, "uninstall", "maar-crds")
     assert {} == definitions(cluster)
     gone(cluster)
+
+
+def newer(folder: Path) -> Path:
+    """A later version of the chart of definitions, with a change in one of them."""
+    shutil.copytree(CRDS_CHART, folder)
+    crd = copy.deepcopy(DEFINITIONS["queues"])
+    crd["spec"]["names"]["shortNames"] = ["newer"]
+    (folder / "definitions" / "queues.yaml").write_text(yaml.safe_dump(crd))
+    return folder
 
 
 def wait_for(cluster: RealCluster) -> None:

@@ -32,6 +32,7 @@ MATRIX: dict[str, dict[str, Any]] = {
     "history by secret": {"history.existingSecret": "mine", "history.existingSecretKey": "dsn"},
     "brakes": {"brakes": {"paused": True, "perMinute": 5, "queuesOff": ["production"], "resizesPerMinute": 0}},
     "volcano": {"config": VOLCANOS, "lenient": True, "schedulerNames": ["maar", "volcano"]},
+    "untrusted": {"config": VOLCANOS + "tenants: untrusted\n", "evictions.allowDelete": True},
     "no web": {"web.enabled": False, **MONITORED},
     "aggregated": {"web.aggregated.enabled": True, "web.allowWrites": True, "web.forecastSeconds": 0},
     "cert-manager": {"web.tls.source": "cert-manager", "web.tls.issuer.name": "our-ca", **MONITORED},
@@ -56,6 +57,15 @@ MATRIX: dict[str, dict[str, Any]] = {
         "networkPolicy.from": [{"namespaceSelector": {}}],
         "networkPolicy.extraEgress": [{"ports": [{"port": 9090}]}],
         "evictions.deleteVictims": True,
+        "spreadOver": "topology.kubernetes.io/zone",
+        "service.port": 80,
+        "test.patience": 5,
+        "web": {
+            "replicas": 2,
+            "anonymous": True,
+            "extraArgs": ["--recordings=/tmp"],
+            "service": {"type": "NodePort", "port": 8443},
+        },
     },
 }
 
@@ -144,12 +154,83 @@ def test_objects_are_in_the_namespace_of_the_release_or_say_why() -> None:
             assert where == ("kube-system" if roles else "" if item["kind"] in cluster else NAMESPACE), (name, item)
 
 
+def test_the_longest_name_of_a_release_makes_valid_names() -> None:
+    """Helm allows 53 characters, and Kubernetes 63 for Services and in labels."""
+    objects = rendered({"web.aggregated.enabled": True, "shards": 64, **MONITORED}, name="m" * 53)
+    names = [item["metadata"]["name"] for item in objects if item["kind"] in ("Service", "Pod")]
+    labels = [label for item in objects for label in item["metadata"].get("labels", {}).values()]
+    assert f"{'m' * 48}-web-aggregated" in names
+    assert max(map(len, [*names, *labels])) <= 63
+
+
 def test_shards_have_one_replica_more_than_shards() -> None:
     objects = rendered(MATRIX["shards"])
     assert 4 == by_name(objects)["Deployment", "maar"]["spec"]["replicas"]
     given = parameters(objects, "maar")
     assert (3, "topology.kubernetes.io/rack") == (given["shards"], given["rack_label"])
     assert 1 == by_name(objects)["PodDisruptionBudget", "maar"]["spec"]["maxUnavailable"]
+
+
+def selects(selector: Object, labels: dict[str, str]) -> bool:
+    """Whether a label selector of Kubernetes selects an object with these labels."""
+    expressions = selector.get("matchExpressions", ())
+    assert all(one["operator"] == "In" for one in expressions)
+    return selector.get("matchLabels", {}).items() <= labels.items() and all(
+        labels.get(one["key"]) in one["values"] for one in expressions
+    )
+
+
+@pytest.mark.parametrize("values", [name for name in MATRIX if name != "no protection"])
+def test_services_budgets_spread_and_policy_are_about_the_pods(values: str) -> None:
+    """A selector that selects nothing is an error that no API server reports."""
+    objects = by_name(rendered(MATRIX[values]))
+    policy = objects["NetworkPolicy", "maar"]["spec"]
+    (ingress,) = policy["ingress"]
+    for name in ("maar", "maar-web"):
+        if ("Deployment", name) not in objects:
+            continue
+        deployment = objects["Deployment", name]["spec"]
+        labels, spec = deployment["template"]["metadata"]["labels"], deployment["template"]["spec"]
+        (container,) = spec["containers"]
+        ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+        (spread,) = spec["topologySpreadConstraints"]
+        assert selects(spread["labelSelector"], labels)
+        assert ("ScheduleAnyway", 1) == (spread["whenUnsatisfiable"], spread["maxSkew"]), "one node is enough"
+        (port,) = objects["Service", name]["spec"]["ports"]
+        assert objects["Service", name]["spec"]["selector"].items() <= labels.items()
+        assert port["targetPort"] in ports
+        assert selects(policy["podSelector"], labels)
+        assert set(ports.values()) <= {port["port"] for port in ingress["ports"]}
+        budget = objects.get(("PodDisruptionBudget", name))
+        assert (deployment["replicas"] > 1) == (budget is not None), "a budget for one pod would block every drain"
+        if budget is not None:
+            other = {"maar": "maar-web", "maar-web": "maar"}[name]
+            assert selects(budget["spec"]["selector"], labels)
+            assert not selects(budget["spec"]["selector"], {**labels, "app.kubernetes.io/name": other})
+            assert 1 == budget["spec"]["maxUnavailable"]
+    asks = objects["Pod", "maar-test"]["metadata"]["labels"]
+    assert not selects(policy["podSelector"], asks), "the pod of `helm test` asks Services"
+    if "from" in ingress:
+        assert any(selects(one["podSelector"], asks) for one in ingress["from"] if "podSelector" in one)
+
+
+@pytest.mark.parametrize(
+    ("url", "port"),
+    [
+        ("postgresql://maar:secret@db/maar", 5432),
+        ("postgresql://maar:6000@db/maar?sslmode=require", 5432),
+        ("postgresql://maar:6000@db.example:6543/maar", 6543),
+        ("postgresql://db:6543", 6543),
+        ("postgresql://maar@[fd00::1]/maar", 5432),
+        ("postgresql://maar@[fd00::1]:6543/maar?connect_timeout=5", 6543),
+    ],
+)
+def test_the_policy_allows_the_port_of_the_database(url: str, port: int) -> None:
+    policy = by_name(rendered({"history.url": url}))["NetworkPolicy", "maar"]["spec"]
+    assert [{"port": port}] == policy["egress"][-1]["ports"]
+    named = {"history.existingSecret": "mine", "history.port": 6000}
+    policy = by_name(rendered(named))["NetworkPolicy", "maar"]["spec"]
+    assert [{"port": 6000}] == policy["egress"][-1]["ports"]
 
 
 @pytest.mark.parametrize(
@@ -227,7 +308,8 @@ def certificate_names(encoded: str, folder: Path) -> set[str]:
     return {value for kind, value in decoded["subjectAltName"] if kind == "DNS"}
 
 
-def test_a_shadow_never_alerts_that_nobody_decides() -> None:
+def test_a_shadow_alerts_only_about_what_happens() -> None:
+    """It never leads, and counts evictions that it would make."""
     alerts = {
         shadow: {
             rule["alert"]
@@ -236,7 +318,7 @@ def test_a_shadow_never_alerts_that_nobody_decides() -> None:
         }
         for shadow in (True, False)
     }
-    assert {"MaarNotDeciding"} == alerts[False] - alerts[True]
+    assert {"MaarNotDeciding", "MaarManyEvictions"} == alerts[False] - alerts[True]
 
 
 def test_prometheus_has_a_token_without_rights_for_maar_web() -> None:
@@ -277,6 +359,9 @@ def test_prometheus_scrapes_each_pod_once() -> None:
         ({"shards": 3, "shadow": True}, "shards: a shadow install decides as one Maar"),
         ({"shards": 3, "kinds.shards": False}, "shards: needs `kinds.shards: true`"),
         ({"history.url": "postgresql://a", "history.existingSecret": "b"}, "set either `url` or `existingSecret`"),
+        ({"config": "actions: [allocate"}, "config: not a YAML mapping: "),
+        ({"config": "- allocate"}, "config: not a YAML mapping: "),
+        ({"config": "tenants: untrusted\n"}, "evictions.allowDelete: needed with `tenants: untrusted` in `config`"),
         ({"web.tls.source": "cert-manager"}, "web.tls.issuer.name: needed with `source: cert-manager`"),
         ({"web.tls.source": "secret", "web.aggregated.enabled": True}, "web.aggregated.caBundle: needed"),
         ({"web.enabled": False, "web.aggregated.enabled": True}, "web.aggregated: needs `web.enabled: true`"),
@@ -290,6 +375,19 @@ def test_values_that_cannot_work_are_refused(values: dict[str, Any], message: st
 def test_the_schema_knows_every_value_and_every_brake() -> None:
     schema = json.loads((CHART / "values.schema.json").read_text())
     values = yaml.safe_load((CHART / "values.yaml").read_text())
-    assert values.keys() | {"global"} == schema["properties"].keys()
+    compare({**values, "global": {}}, schema, "")
     brakes = {field.encode_name for field in msgspec.structs.fields(BrakeSettings)}
-    assert brakes == schema["properties"]["brakes"]["properties"].keys() == values["brakes"].keys()
+    assert brakes == schema["properties"]["brakes"]["properties"].keys()
+
+
+def compare(values: dict[str, Any], schema: dict[str, Any], path: str) -> None:
+    """The schema has exactly these names, each with a type, unless the names are the user's, as those of labels."""
+    if "properties" not in schema:
+        return
+    known = schema["properties"]
+    assert schema["additionalProperties"] is False, path
+    assert values.keys() == known.keys(), path
+    for name, value in values.items():
+        assert {"type", "enum"} & known[name].keys(), f"{path}/{name}"
+        if isinstance(value, dict):
+            compare(value, known[name], f"{path}/{name}")

@@ -435,7 +435,8 @@ def test_shadow_mode_beside_another_scheduler_writes_nothing_and_says_how_they_d
         await cluster.pod("other", schedulerName="second")
         before = await cluster.versions()
         names = ("--scheduler-name", "maar", "--scheduler-name", "second")
-        shadow = start(kubeconfig, "--dry-run", "--shards", "2", *names)
+        options = ("--shards", "2", "--history", str(tmp_path / "history.db"))
+        shadow = start(kubeconfig, "--dry-run", *options, *names)
         await shadow.until_ready(cluster)
         await cluster.eventually(lambda: shadow.metrics()["maar_binds_total"] >= 3, "all would be bound")
         assert before == await cluster.versions(), "nothing is written: no lease, no default queue, no ShardMap"
@@ -456,6 +457,7 @@ def test_shadow_mode_beside_another_scheduler_writes_nothing_and_says_how_they_d
         assert 0 == await stop(shadow)
         changed = {name for name, _ in at_rest.items() ^ (await cluster.versions()).items()}
         assert {"n9"} == {name.rpartition("/")[2] for name in changed}
+        assert not (tmp_path / "history.db").exists()
         (line,) = [line for line in shadow.log.read_text().splitlines() if "shadow: " in line]
         assert "2 pods started by both (2 on the same node, " in line
         assert "0 only by the other, 1 only by Maar, 2 evictions only by Maar" in line

@@ -97,6 +97,31 @@ def test_what_others_write_is_heard(address: str) -> None:
     run(address, story, refresh=0.01)
 
 
+def test_what_only_reads_stores_nothing(address: str) -> None:
+    """As a shadow does, also beside a Maar of an older version: it neither makes nor changes tables."""
+
+    async def read(history: History) -> None:
+        await until(lambda: "not open" in history.problem)
+        other = History(address)
+        other.start()
+        other.record(event(EventKind.SUBMITTED, 1.0, uid="u"))
+        await ready(other)
+        await other.close()
+        await ready(history)
+        assert "this Maar only reads the history" == history.add([epoch(1, 100)])
+        assert [] == await history.measurements_of("team", "resnet-7")
+
+    async def main() -> None:
+        history = History(address, write=False)
+        history.start()
+        try:
+            await read(history)
+        finally:
+            await history.close()
+
+    asyncio.run(main())
+
+
 def test_a_job_says_only_once_who_it_is(tmp_path: Path) -> None:
     async def story(history: History) -> None:
         await ready(history)
@@ -104,16 +129,41 @@ def test_a_job_says_only_once_who_it_is(tmp_path: Path) -> None:
         history.record(event(EventKind.STARTED, 2.0, after=2))
         history.add([epoch(2, 50, 0, arrived=100.0)])
         history.record(event(EventKind.ENDED, 200.0))
-        history.add([epoch(2, 50, 1, arrived=300.0)])
+        assert history.last("team/resnet-7") is None
+        history.add([epoch(2, 50, 1, arrived=220.0)])  # it began before the end, and is late
+        history.add([epoch(2, 50, 2, arrived=300.0)])
         history.record(event(EventKind.SUBMITTED, 400.0, uid="v"))
-        history.add([epoch(2, 50, 2, arrived=500.0)])
+        history.add([epoch(2, 50, 3, arrived=500.0)])
         await history.settled()
-        stored = await history.measurements_of("team", "resnet-7")
-        assert [("u", "team/vision", "a100"), ("", "team/resnet", ""), ("v", "team/resnet", "")] == [
-            (m.uid, m.category, m.accelerator) for m in stored
-        ]
+        known = ("u", "team/vision", "a100")
+        assert [known, known, ("", "team/resnet", ""), ("v", "team/resnet", "")] == await stored(history)
 
     run(str(tmp_path / "h.db"), story)
+
+
+async def stored(history: History) -> list[tuple[str, str, str]]:
+    """What is stored about the job of each measurement."""
+    found = await history.measurements_of("team", "resnet-7")
+    return [(m.uid, m.category, m.accelerator) for m in found]
+
+
+def test_a_replica_learns_which_job_it_is_before_it_stores_a_measurement(address: str) -> None:
+    """A report may reach a standby just after the leader has seen the job."""
+
+    async def story(standby: History) -> None:
+        await ready(standby)
+        leader = History(address)
+        leader.start()
+        await ready(leader)
+        leader.record(event(EventKind.SUBMITTED, 1.0, uid="u", category="vision", accelerator="a100"))
+        await leader.settled()
+        await leader.close()
+        assert "" == standby.add([epoch(2, 50, 0)])
+        await standby.settled()
+        assert [("u", "team/vision", "a100")] == await stored(standby)
+        assert [("team/vision", "a100")] == standby.model.measured()
+
+    run(address, story, refresh=3600.0)
 
 
 def test_none_is_no_history() -> None:

@@ -102,8 +102,8 @@ def check_life(accounts: list[Any], name: str) -> None:
 
 def check_speed(categories: list[Any], epochs: list[Any]) -> None:
     """The speed-up that `maar history` shows is that of the epochs as the training itself has measured them."""
-    # A report that reaches a replica before it knows the accelerator is kept without one: there may be a second entry.
-    (category,) = [one for one in categories if one["accelerator"] == GPU]
+    (category,) = categories  # every report has its accelerator, whichever replica it reached
+    assert GPU == category["accelerator"]
     shown = {size["workers"]: size for size in category["sizes"] if size["epochs"]}
     assert {WORKERS // 2, WORKERS} <= set(shown)
     own = {size: median(e["seconds"] for e in epochs if e["workers"] == size) for size in shown}

@@ -7,7 +7,6 @@ configuration and account. The newest version is that of all other tests of this
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,19 +14,18 @@ from typing import Any
 import pytest
 import yaml
 from tests.support.charts import CHART, CRDS_CHART, NAME, NAMESPACE, ran
+from tests.support.installed import USERS, command
 from tests.support.node.node import GPU, PATIENCE_S
 from tests.support.real.cluster import RealCluster
-from tests.support.real.processes import free_port, wait_until
+from tests.support.real.processes import wait_until
 
 OLDEST = "kubernetes-oldest"
-ACCOUNT = f"system:serviceaccount:{NAMESPACE}:{NAME}"
 GPUS = 8
 
 
 @pytest.fixture(scope="module")
 def oldest() -> Iterator[RealCluster]:
-    users = {ACCOUNT: ["system:serviceaccounts", f"system:serviceaccounts:{NAMESPACE}"]}
-    with RealCluster(crds=False, users=users, kubernetes=OLDEST) as cluster:
+    with RealCluster(crds=False, users=USERS, kubernetes=OLDEST) as cluster:
         yield cluster
 
 
@@ -65,18 +63,6 @@ def test_maar_schedules_on_the_oldest_version(oldest: RealCluster, tmp_path: Pat
             maar.terminate()
     assert 0 == maar.returncode
     assert "orbidden" not in log.read_text()
-
-
-def command(cluster: RealCluster, folder: Path) -> list[str]:
-    """Maar as its pods run it, with the files of their volume, and the token of their account."""
-    for name, text in cluster.get("v1", "ConfigMap", NAME, NAMESPACE)["data"].items():
-        (folder / name).write_text(text)
-    kubeconfig = cluster.kubeconfig_of(ACCOUNT).rename(folder / "kubeconfig")  # a colon would split the path
-    deployment = cluster.get("apps/v1", "Deployment", NAME, NAMESPACE)
-    (container,) = deployment["spec"]["template"]["spec"]["containers"]
-    arguments = [word.replace("/etc/maar/", f"{folder}/") for word in container["args"]]
-    port = f"--http-port={free_port()}"
-    return [sys.executable, "-m", "maar.cli.main", *arguments, port, "--kubeconfig", str(kubeconfig)]
 
 
 def pod(gang: str, number: int, size: int) -> dict[str, Any]:

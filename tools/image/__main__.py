@@ -49,7 +49,7 @@ def report(target: Target, trial: Trial) -> None:
     print(f"  name    {trial.archive.name}")
     print(f"  digest  {trial.archive.digest}")
     print(f"  size    {trial.archive.size / 1e6:.1f} MB compressed")
-    print(f"  start   {trial.seconds:.2f} s for `maar --version`{emulated}")
+    print(f"  start   {trial.seconds:.2f} s of CPU until `maar run` looks for its cluster{emulated}")
     print(f"  bill    {os.path.relpath(target.sbom)}: {trial.components} components")
 
 

@@ -1,6 +1,9 @@
-{{/* The name of everything: that of the release, so that `helm install maar` makes `maar`. */}}
+{{/*
+The name of everything: that of the release, so that `helm install maar` makes `maar`. With `-web-aggregated` it must not be
+longer than a Service's name may be: 63 characters.
+*/}}
 {{- define "maar.name" -}}
-{{- .Release.Name | trunc 50 | trimSuffix "-" -}}
+{{- .Release.Name | trunc 48 | trimSuffix "-" -}}
 {{- end -}}
 
 {{- define "maar.webName" -}}
@@ -65,6 +68,12 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 
 {{- define "maar.historySecret" -}}
 {{- .Values.history.existingSecret | default (printf "%s-history" (include "maar.name" .)) -}}
+{{- end -}}
+
+{{/* The port of PostgreSQL, for the NetworkPolicy: that of the URL, if it has one. */}}
+{{- define "maar.historyPort" -}}
+{{- $address := regexFind "//[^/?]*" .Values.history.url -}}
+{{- regexFind ":[0-9]+$" $address | trimPrefix ":" | default (toString (int .Values.history.port)) -}}
 {{- end -}}
 
 {{- define "maar.tlsSecret" -}}
@@ -208,6 +217,13 @@ capabilities:
 {{- end -}}
 {{- if and .Values.shards (not (kindIs "invalid" .Values.replicas)) (lt (int .Values.replicas) (int .Values.shards)) -}}
 {{- fail (printf "replicas: %d replicas cannot hold %d shards; leave it out for %d" (int .Values.replicas) (int .Values.shards) (add 1 (int .Values.shards))) -}}
+{{- end -}}
+{{- $config := .Values.config | fromYaml -}}
+{{- with $config.Error -}}
+{{- fail (printf "config: not a YAML mapping: %s" .) -}}
+{{- end -}}
+{{- if and (eq "untrusted" (toString $config.tenants)) (not (or .Values.shadow .Values.evictions.allowDelete .Values.evictions.deleteVictims)) -}}
+{{- fail "evictions.allowDelete: needed with `tenants: untrusted` in `config`" -}}
 {{- end -}}
 {{- if and (eq .Values.web.tls.source "cert-manager") (not .Values.web.tls.issuer.name) -}}
 {{- fail "web.tls.issuer.name: needed with `source: cert-manager`" -}}

@@ -107,7 +107,8 @@ def run(options: Options, web: Web | None = None) -> None:
     brakes = Brakes()
     try:
         config = ConfigFile(options.config, options.lenient)
-        history = History(options.history or (NONE if options.settings.dry_run else default_address(os.environ)))
+        shadow = options.settings.dry_run
+        history = History(options.history or (NONE if shadow else default_address(os.environ)), write=not shadow)
         brake_file = None if options.brakes is None else BrakeFile(options.brakes, brakes)
     except (ConfigError, BadAddress) as error:
         raise BadOptions(str(error)) from None

@@ -49,6 +49,8 @@ SHOWN = 1_000
 """Measurements of a job that a client can read: more would keep the interpreter busy for too long."""
 LAST = 2.0
 """Seconds to write the queue when Maar stops."""
+ENDED = 1_000
+"""Finished jobs whose late measurements are recognized. Tuned by hand."""
 
 
 class History:
@@ -65,6 +67,7 @@ class History:
     ) -> None:
         """Without `write` it only reads what another process writes, and creates no tables."""
         self._store = None if address == NONE else Store(read_address(address), write=write)
+        self._writes = write
         self._queue: deque[Record | Run] = deque()
         self._size = queue
         self._refresh = refresh
@@ -75,6 +78,7 @@ class History:
         self._thread: Thread | None = None
         self._asked_at: float | None = None
         self._known: dict[str, Event] = {}
+        self._ended: dict[str, Event] = {}
         self._lost = 0
         self.restarts = 0
         """How often the database became available again, or the task that writes to it was started again."""
@@ -137,7 +141,7 @@ class History:
         """Queue an accounting event. Never blocks; if the queue is full, the event is lost and a warning is logged."""
         if self._store is None:
             return
-        event = self._completed(event)
+        event = _named(self._completed(event))
         self._know(event)
         self._put_or_lose(event)
 
@@ -157,7 +161,7 @@ class History:
 
     def add(self, measurements: Sequence[Measurement]) -> str:
         """Queue measurements. Returns an empty text, or why they are refused."""
-        problem = self.problem
+        problem = self.problem if self._writes else "this Maar only reads the history"
         if not problem and len(self._queue) + len(measurements) > self._size:
             problem = "queue of measurements is full"
         if not problem:
@@ -171,14 +175,14 @@ class History:
 
     def _know(self, event: Event) -> None:
         """Remember the last event of a job, to complete later records."""
-        known = self._known.get(event.job)
-        if known is not None and known.at > event.at:
+        known, ended = self._known.get(event.job), self._ended.get(event.job)
+        if (known is not None and known.at > event.at) or (ended is not None and ended.uid == event.uid != ""):
             return
         self._known.pop(event.job, None)
-        if event.kind is not EventKind.ENDED:
-            self._known[event.job] = event
-        if len(self._known) > JOBS:
-            del self._known[next(iter(self._known))]
+        jobs, most = (self._ended, ENDED) if event.kind is EventKind.ENDED else (self._known, JOBS)
+        jobs[event.job] = event
+        if len(jobs) > most:
+            del jobs[next(iter(jobs))]
 
     def _placed(self, m: Measurement) -> Measurement:
         """A measurement with the nodes of its job, if it does not say them itself."""
@@ -187,16 +191,26 @@ class History:
         return msgspec.structs.replace(m, nodes=self.nodes_of(m.job, m.workers))
 
     def _completed(self, record: R) -> R:
-        known = self._known.get(record.job)
+        """A record with what events say about its job. A job that no event has named yet stays without a UID."""
+        known = self._event_of(record)
         if known is None or (record.uid and record.uid != known.uid):
-            category = scoped(record.namespace, record.category) or category_of(record.namespace, record.name)
-            return msgspec.structs.replace(record, category=category)
+            return record
         return msgspec.structs.replace(
             record,
             uid=known.uid,
             category=scoped(record.namespace, record.category or known.category),
             accelerator=record.accelerator or known.accelerator,
         )
+
+    def _event_of(self, record: Record) -> Event | None:
+        """The last event of the job of a record. Jobs with the same name follow each other."""
+        known, ended = self._known.get(record.job), self._ended.get(record.job)
+        if isinstance(record, Measurement):
+            if ended is not None and record.begin < ended.at:
+                return ended
+            if known is not None and known.kind is EventKind.SUBMITTED and record.arrived < known.at:
+                return None
+        return known
 
     # -- reading
 
@@ -329,9 +343,16 @@ class History:
     async def _turn(self, thread: Thread, store: Store, news: News) -> None:
         while self._queue:
             batch = [self._queue[i] for i in range(min(BATCH, len(self._queue)))]
-            await self._write(thread, store, batch)
+            if any(isinstance(record, Measurement) and not record.uid for record in batch):
+                await self._listen(thread, news)  # the replica that decides knows the job
+                batch = [self._completed(r) if isinstance(r, Measurement) else r for r in batch]
+            await self._write(thread, store, [_named(r) if isinstance(r, Measurement) else r for r in batch])
             for _ in batch:  # only after the write: failed records stay in the queue
                 self._queue.popleft()
+        await self._listen(thread, news)
+
+    async def _listen(self, thread: Thread, news: News) -> None:
+        """Read new rows, including those of other replicas."""
         new = await self._ask(thread, news.read)
         for start in range(0, len(new), FED):
             for record in new[start : start + FED]:
@@ -359,3 +380,9 @@ class History:
             return await thread.call(work)
         finally:
             self._asked_at = None
+
+
+def _named(record: R) -> R:
+    """A record with a category: as stated, or by the name of the job."""
+    category = scoped(record.namespace, record.category) or category_of(record.namespace, record.name)
+    return msgspec.structs.replace(record, category=category)

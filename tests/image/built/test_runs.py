@@ -11,6 +11,7 @@ from tools.image.archive import Archive
 from tools.image.check import LABELS, faults
 from tools.image.container import Container
 from tools.image.targets import NAME, native
+from tools.image.trial import MOST_SECONDS, start
 
 import maar
 
@@ -53,6 +54,13 @@ def test_it_decides_as_the_checkout_does(running: Container) -> None:
             [Path(sys.executable).with_name("maar"), *arguments, example], capture_output=True, text=True, check=True
         )
         assert (0, "", outside.stdout) == (inside.returncode, inside.stderr, inside.stdout)
+
+
+def test_a_start_takes_some_time_and_not_too_much(running: Container) -> None:
+    found: list[str] = []
+    seconds = start(running, found, times=3)
+    assert [] == found
+    assert 0.3 < seconds <= MOST_SECONDS, "Python alone, with numpy, takes 0.3 s"
 
 
 def test_the_demo_runs_without_a_network(running: Container) -> None:

@@ -19,7 +19,7 @@ def missing() -> list[str]:
     """What a real node needs and this machine lacks."""
     if sys.platform != "linux":
         return [f"Linux: this is {sys.platform}"]
-    lacks = _rights() + _cgroups()
+    lacks = lacking_rights() + lacking_cgroups(CGROUPS)
     lacks += [f"a package of the system: `{name}`" for name in packages.missing()]
     homes = folders()
     if unbuilt := [name for name in PARTS if not homes[name].is_dir()]:
@@ -27,7 +27,8 @@ def missing() -> list[str]:
     return lacks
 
 
-def _rights() -> list[str]:
+def lacking_rights() -> list[str]:
+    """What this user may not do."""
     if os.geteuid() != 0:
         return ["root: a node makes namespaces, mounts and cgroups"]
     unshare = ["unshare", "--mount", "--net", "--pid", "--fork", "true"]
@@ -38,12 +39,13 @@ def _rights() -> list[str]:
     return [f"namespaces: {done.stderr.strip()}; a container must be privileged"] if done.returncode else []
 
 
-def _cgroups() -> list[str]:
-    if (CGROUPS / "cgroup.controllers").is_file():  # version 2
-        found = (CGROUPS / "cgroup.controllers").read_text().split()
+def lacking_cgroups(folder: Path) -> list[str]:
+    """What a node cannot do with the cgroups that are mounted in a folder."""
+    if (folder / "cgroup.controllers").is_file():  # version 2
+        found = (folder / "cgroup.controllers").read_text().split()
     else:
-        found = [name for name in CONTROLLERS if (CGROUPS / name / "cgroup.procs").is_file()]
-    lacks = [f"the cgroup controller `{name}` below `{CGROUPS}`" for name in CONTROLLERS if name not in found]
-    if not lacks and not os.access(CGROUPS, os.W_OK):
-        lacks.append(f"cgroups that can be written: `{CGROUPS}` is read-only")
+        found = [name for name in CONTROLLERS if (folder / name / "cgroup.procs").is_file()]
+    lacks = [f"the cgroup controller `{name}` below `{folder}`" for name in CONTROLLERS if name not in found]
+    if not lacks and not os.access(folder, os.W_OK):
+        lacks.append(f"cgroups that can be written: `{folder}` is read-only")
     return lacks
