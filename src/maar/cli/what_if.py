@@ -40,7 +40,7 @@ def what_if(asked: Asked, paths: tuple[str, ...], seconds: float) -> None:
     Then it shows which waiting jobs would start earlier or later, as far as that can be forecast.
 
     A document of PATH is a manifest of what is added (a job, a Node, a Queue), or an edit such as
-    `{edit: cordon, nodes: [n1]}`. docs/commands.md lists the edits.
+    `{edit: cordon, nodes: [n1]}`. docs/api.md lists the edits.
     """
     question = msgspec.structs.replace(_question(paths), seconds=seconds)
     show(asked, lambda source: source.what_if(question), lambda found: what_if_text(found.what_if, asked.wide))

@@ -54,6 +54,9 @@ class Now(Protocol):
     def size_of(self, job: str) -> int | None:
         """The workers that an elastic job has; `None` if it is gone."""
 
+    def is_admitted(self, job: str) -> bool:
+        """Whether a job is there and admitted."""
+
 
 def decision_view(cycle: Cycle, sight: Sight, now: Now | None = None) -> DecisionView:
     """One decision, and what happened then if `now` is given."""
@@ -130,15 +133,19 @@ def _sizes(cycle: Cycle, sight: Sight, others: Counter[str]) -> tuple[SizeView, 
 
 def _happened(plan: Plan, sight: Sight, now: Now) -> Happened:
     counts = Counter[str]()
-    for bind in plan.bind:
-        if sight.of(bind.task):
-            node = now.node_of(bind.task)
+    moves: tuple[Bind | Nominate, ...] = (*plan.bind, *plan.nominate)
+    for move in moves:
+        if sight.of(move.task):
+            node = now.node_of(move.task)
             if node is None:
                 counts["gone"] += 1
             elif not node:
                 counts["waiting"] += 1
             else:
-                counts["same_node" if node == bind.node else "other_node"] += 1
+                counts["same_node" if node == move.node else "other_node"] += 1
+    for admit in plan.admit:
+        if sight.of(admit.job):
+            counts["admitted" if now.is_admitted(admit.job) else "not_admitted"] += 1
     for evict in plan.evict:
         if sight.of(evict.task):
             counts["stayed" if now.node_of(evict.task) else "evicted"] += 1

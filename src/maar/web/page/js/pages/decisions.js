@@ -29,8 +29,9 @@ function moves(title, list) {
 /** How the cluster is now, beside what a decision would do. */
 function outcome(now) {
   const parts = [
-    ["of the pods that it would bind", [[now.sameNode, "on the same node"], [now.otherNode, "on another"], [now.waiting, "still waiting"], [now.gone, "gone"]]],
-    ["of those that it would evict", [[now.evicted, "gone or leaving"], [now.stayed, "still there"]]],
+    ["of the pods that it would bind or promise room", [[now.sameNode, "on the same node"], [now.otherNode, "on another"], [now.waiting, "still waiting"], [now.gone, "gone"]]],
+    ["of the jobs that it would admit", [[now.admitted, "admitted"], [now.notAdmitted, "not"]]],
+    ["of the pods that it would evict", [[now.evicted, "gone or leaving"], [now.stayed, "still there"]]],
     ["of the jobs that it would resize", [[now.resized, "with that size"], [now.otherSize, "with another"]]],
   ];
   const told = ([title, counts]) => `${title}, ${counts.filter(([number]) => number).map(([number, words]) => `${number} ${words}`).join(", ")}`;

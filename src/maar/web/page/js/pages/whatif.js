@@ -23,7 +23,7 @@ const EDITS = {
   "set-queue": { label: "Move a job to another queue", fields: [["job", "Job", "namespace/name", String, "jobs"], ["queue", "Queue", "", String, "queues"]] },
   "set-minimum": { label: "Minimum of a job", fields: [["job", "Job", "namespace/name", String, "jobs"], ["minimum", "Pods", "2", number]] },
   "end-jobs": { label: "End jobs", fields: [["jobs", "Jobs", "namespace/name", words, "jobs"]] },
-  "set-algorithm": { label: "Elastic algorithm of a pool", fields: [["pool", "Pool", "default", String], ["algorithm", "Algorithm", "", String, "algorithms"]] },
+  "set-algorithm": { label: "Elastic algorithm of a pool", fields: [["pool", "Pool", "default", String], ["algorithm", "Algorithm", "afs-l", String]] },
 };
 
 function evictions(title, list) {
