@@ -433,7 +433,7 @@ def test_maar_web_answers_with_its_own_view(tmp_path: Path) -> None:
         assert f"{THEIRS}/aq7waits" in why
         assert "story" not in why
         wide = ok(await ask(web, kubeconfig, "why", "mine/waits", "-o", "wide", "--seconds", "0"))
-        assert re.search(r"^story .*\d{4}-\d\d-\d\d \S+Z  Created  created$", wide, re.DOTALL | re.MULTILINE)
+        assert re.search(r"\nstory\n─+\n\d{4}-\d\d-\d\d \S+Z +Created +created\n$", wide)
         assert "unknown" in ok(await ask(web, kubeconfig, "when", "mine/waits"))
         assert "starts  mine/new" in ok(await ask(web, kubeconfig, "what-if", "-f", "-", given=NEW_JOB))
         data = json.loads(ok(await ask(web, kubeconfig, "jobs", "-o", "json")))

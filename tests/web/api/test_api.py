@@ -246,8 +246,8 @@ def test_bad_input_is_refused_with_the_path_of_the_field(tmp_path: Path) -> None
             403,
             "manifests",
         ),
-        (b"[" * 100_000, 400, ""),
-        (b'{"edits":' + b"[" * 50_000, 400, ""),
+        (b"[" * 100_000, 422, ""),
+        (b'{"edits":' + b"[" * 50_000, 422, "edits[0]"),
     ]
     queries = {
         "/jobs?limit=x": "query.limit",
