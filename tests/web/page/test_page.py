@@ -213,48 +213,40 @@ def test_what_if_shows_the_difference(served: PageServer, opened: Open) -> None:
     expect(answer.get_by_role("alert")).to_contain_text("nowhere")
 
 
-FORM = {
-    "add-nodes-like": "add 2 nodes like r0-n0",
-    "cordon": "cordon nodes r0-n0, r0-n1",
-    "uncordon": "uncordon nodes r0-n0, r0-n1",
-    "remove-nodes": "remove nodes r0-n0, r0-n1",
-    "set-weight": "the weight of queue batch from 1 to 4",
-    "set-amounts": "set the capability of queue batch to 16 nvidia.com/gpu",
-    "open-queue": "open queue batch",
-    "set-priority": "the priority of bob/probe from 0 to 1000",
-    "set-queue": "move bob/probe from queue vision to queue batch",
-    "set-minimum": "lower the minimum of bob/probe from 2 to 1 pod",
-    "end-jobs": "end job bob/probe",
-    "set-algorithm": "use algorithm afs-l in pool default",
-}
-VALUES = {
-    "like": "r0-n0",
-    "count": "2",
-    "nodes": "r0-n0 r0-n1",
-    "queue": "batch",
-    "weight": "4",
-    "resource": "nvidia.com/gpu",
-    "amount": "16",
-    "job": "bob/probe",
-    "jobs": "bob/probe",
-    "priority": "1000",
-    "minimum": "1",
-    "pool": "default",
-    "algorithm": "afs-l",
-}
+FORM = [
+    ("add-nodes-like", {"like": "r0-n0", "count": "2"}, "add 2 nodes like r0-n0"),
+    ("cordon", {"nodes": "r0-n0 r0-n1"}, "cordon nodes r0-n0, r0-n1"),
+    ("uncordon", {"nodes": "r1-n3"}, "uncordon node r1-n3"),
+    ("remove-nodes", {"nodes": "r2-n2"}, "remove node r2-n2"),
+    ("set-weight", {"queue": "batch", "weight": "4"}, "raise the weight of queue batch from 1 to 4"),
+    (
+        "set-amounts",
+        {"queue": "batch", "resource": "nvidia.com/gpu", "amount": "16"},
+        "set the capability of queue batch to 16 nvidia.com/gpu",
+    ),
+    ("open-queue", {"queue": "batch"}, "open queue batch"),
+    ("set-priority", {"job": "bob/probe", "priority": "1000"}, "raise the priority of bob/probe from 0 to 1000"),
+    ("set-queue", {"job": "bob/probe", "queue": "batch"}, "move bob/probe from queue vision to queue batch"),
+    ("set-minimum", {"job": "bob/probe", "minimum": "1"}, "lower the minimum of bob/probe from 2 to 1 pod"),
+    ("end-jobs", {"jobs": "bob/night"}, "end job bob/night"),
+    ("set-algorithm", {"pool": "default", "algorithm": "afs-l"}, "use algorithm afs-l in pool default"),
+]
+"""All kinds of edits of the form, values of their fields, and how the answer says it."""
 
 
 def test_every_edit_of_the_form_is_understood(served: PageServer, opened: Open) -> None:
     page = opened(f"{served.url}#/what-if")
-    assert list(FORM) == page.locator("#kind option").evaluate_all("all => all.map((one) => one.value)")
-    for kind, words in FORM.items():
+    options = page.locator("#kind option")
+    expect(options).to_have_count(len(FORM))
+    assert [kind for kind, _, _ in FORM] == options.evaluate_all("all => all.map((one) => one.value)")
+    for kind, values, _ in FORM:
         page.get_by_label("Kind of edit").select_option(kind)
         page.get_by_role("button", name="Add this edit").click()
-        for field in page.locator("#edits input").all():
-            field.fill(VALUES[field.get_attribute("name") or ""])
-        page.get_by_role("button", name="What would happen?").click()
-        expect(page.get_by_label("Answer").locator("li").first).to_contain_text(words)
-        page.get_by_role("button", name="Remove", exact=True).click()
+        for name, value in values.items():
+            page.locator("#edits fieldset").last.locator(f"input[name={name}]").fill(value)
+    page.get_by_role("button", name="What would happen?").click()
+    said = page.get_by_label("Answer").locator("ul").first.locator("li")
+    expect(said).to_contain_text([words for _, _, words in FORM])
 
 
 def test_an_earlier_decision_is_decided_again(opened: Open) -> None:
