@@ -283,6 +283,10 @@ def test_what_if_shows_the_difference(kubeconfig: Path, document: str, says: lis
     for part in says:
         assert part in text
     assert before == asyncio.run(versions(kubeconfig)), "nothing is written"
+    assert "the whole plan" not in text
+    wide = ok(maar("what-if", "-f", "-", "-o", "wide", "--seconds", "0", given=document, kubeconfig=kubeconfig))
+    assert re.search(r"the whole plan with the change\n(  .*\n)*  wait +\d jobs\n$", wide)
+    assert ("mine/new: new-" in wide) == ("starts  mine/new" in wide)
 
 
 async def versions(kubeconfig: Path) -> dict[str, str]:

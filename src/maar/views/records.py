@@ -451,14 +451,9 @@ class RecordingView(View, frozen=True):
     """Why it cannot be read, or not to its end."""
 
 
-class DecisionView(View, frozen=True):
-    """One cycle: of the shadow, which is what this process would do and does not do, or of a recording."""
+class PlanView(View, frozen=True):
+    """What one plan does."""
 
-    number: int
-    at: float
-    seconds: float
-    """How long it took; 0 if that is not known."""
-    shadow: bool
     bind: tuple[Moved, ...]
     nominate: tuple[Moved, ...]
     evict: tuple[EvictView, ...]
@@ -468,6 +463,16 @@ class DecisionView(View, frozen=True):
     """The number of jobs that it looked at and left waiting."""
     others: dict[str, int]
     """The number of pods or jobs of each kind of operation that the viewer may not see."""
+
+
+class DecisionView(PlanView, frozen=True):
+    """One cycle: of the shadow, which is what this process would do and does not do, or of a recording."""
+
+    number: int
+    at: float
+    seconds: float
+    """How long it took; 0 if that is not known."""
+    shadow: bool
     wake_at: float | None = None
     happened: Happened = Happened()
     recording: str = ""

@@ -196,6 +196,10 @@ def test_what_if_answers_and_writes_nothing(tmp_path: Path) -> None:
         answer = (await client.post("/what-if", question))["whatIf"]
         assert (["add 4 nodes like `n0`"], [f"{MINE}/waits"]) == (answer["edits"], answer["starts"])
         assert {"starts": 1} == answer["others"], "the other waiting job starts too"
+        (bound,) = answer["plan"]["bind"]
+        assert (f"{MINE}/waits", {"waits-0", "waits-1"}) == (bound["job"], set(bound["pods"]))
+        assert all(name.startswith("n0-copy-") for name in bound["pods"].values())
+        assert ({"admit": 1, "bind": 2}, [f"{MINE}/waits"]) == (answer["plan"]["others"], answer["plan"]["admit"])
         pod = {
             "apiVersion": "v1",
             "kind": "Pod",

@@ -207,6 +207,8 @@ def test_what_if_shows_the_difference(served: PageServer, opened: Open) -> None:
     expect(answer).to_contain_text("Starts: bob/probe")
     expect(answer).to_contain_text("1 h earlier")
     expect(answer).to_contain_text("From 8 roll-outs of the same futures")
+    answer.get_by_text("The whole plan with the edits: 2 bound").click()
+    expect(answer.get_by_role("region", name="Bound")).to_contain_text("bob/probe")
     page.get_by_label("Copies of node").fill("nowhere")
     page.get_by_role("button", name="What would happen?").click()
     expect(answer.get_by_role("alert")).to_contain_text("edits: ")
