@@ -242,9 +242,17 @@ def test_a_forecast_from_a_history_is_made_here(kubeconfig: Path, tmp_path: Path
 
 
 def test_no_line_is_longer_than_80_columns(kubeconfig: Path, tmp_path: Path) -> None:
-    question = tmp_path / "what.yaml"
+    question, long = tmp_path / "what.yaml", "a-name-that-is-much-longer-than-the-column-that-it-stands-in-" + "x" * 30
+
+    async def fill() -> None:
+        async with connected(kubeconfig) as cluster:
+            await cluster.queue(long)
+            await gang(cluster.api, MINE, long, 2, gpu=8, queue=long)
+            await gang(cluster.api, MINE, f"{long}-2", 1, gpu=1, on="n2", queue=long)
+
+    asyncio.run(fill())
     question.write_text(NEW_JOB)
-    for arguments in (*QUESTIONS, ["what-if", "-f", str(question)]):
+    for arguments in (*QUESTIONS, ["why", f"mine/{long}"], ["when", f"mine/{long}"], ["what-if", "-f", str(question)]):
         text = ok(maar(*arguments, kubeconfig=kubeconfig))
         assert 80 >= max(map(len, text.splitlines())), arguments
 
@@ -275,6 +283,10 @@ def test_what_if_shows_the_difference(kubeconfig: Path, document: str, says: lis
     for part in says:
         assert part in text
     assert before == asyncio.run(versions(kubeconfig)), "nothing is written"
+    assert "the whole plan" not in text
+    wide = ok(maar("what-if", "-f", "-", "-o", "wide", "--seconds", "0", given=document, kubeconfig=kubeconfig))
+    assert re.search(r"the whole plan with the change\n(  .*\n)*  wait +\d jobs\n$", wide)
+    assert ("mine/new: new-" in wide) == ("starts  mine/new" in wide)
 
 
 async def versions(kubeconfig: Path) -> dict[str, str]:
@@ -313,8 +325,8 @@ def test_plan_live_adds_manifests_to_the_cluster(kubeconfig: Path, tmp_path: Pat
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (["why", "mine/no-such"], "no job `mine/no-such` was found that you may see"),
-        (["why", "no-such"], "no job `default/no-such` was found that you may see"),
+        (["why", "mine/no-such"], "`mine/no-such`: no such job that you may see"),
+        (["why", "no-such"], "`default/no-such`: no such job that you may see"),
     ],
 )
 def test_an_unknown_job_is_one_line(kubeconfig: Path, arguments: list[str], problem: str) -> None:
@@ -423,6 +435,9 @@ def test_maar_web_answers_with_its_own_view(tmp_path: Path) -> None:
         why = ok(await ask(web, kubeconfig, "why", "mine/waits", "--seconds", "5"))
         assert why.startswith("mine/waits waits")
         assert f"{THEIRS}/aq7waits" in why
+        assert "story" not in why
+        wide = ok(await ask(web, kubeconfig, "why", "mine/waits", "-o", "wide", "--seconds", "0"))
+        assert re.search(r"\nstory\n─+\n\d{4}-\d\d-\d\d \S+Z +Created +created\n$", wide)
         assert "unknown" in ok(await ask(web, kubeconfig, "when", "mine/waits"))
         assert "starts  mine/new" in ok(await ask(web, kubeconfig, "what-if", "-f", "-", given=NEW_JOB))
         data = json.loads(ok(await ask(web, kubeconfig, "jobs", "-o", "json")))

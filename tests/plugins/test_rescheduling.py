@@ -86,7 +86,7 @@ def test_the_least_important_job_leaves_a_busy_node() -> None:
     assert ["b-0"] == gone(plans[0])
     evict = plans[0].evict[0]
     assert ("ns/b", Cause.SHUFFLED) == (evict.beneficiary, evict.cause)
-    assert "moved away from busy node `n1`: cpu 90 % in use, target 80 %" == evict.reason
+    assert "moved: pods of `ns/b` leave busy node `n1`: cpu 90 % in use, target 80 %" == evict.reason
     assert {"rescheduling": NOW} == plans[0].rounds
     assert not any(plan.evict for plan in plans[1:])
 

@@ -31,6 +31,7 @@ from maar.views.queues import queue_views
 from maar.views.records import State
 from maar.views.sight import ALL, Sight
 from maar.views.tally import Tally
+from maar.views.utilisation import utilisation_view
 from maar.whatif.answer import decided, what_if
 from maar.whatif.edit import Edit, Scene
 from maar.whatif.job_edits import EndJobs, SetPriority
@@ -116,6 +117,9 @@ class Same:
     def size_of(self, job: str) -> int | None:
         return None
 
+    def is_admitted(self, job: str) -> bool:
+        return False
+
 
 @settings(max_examples=80)
 @given(shared(), st.sampled_from(CONFIGS))
@@ -132,6 +136,7 @@ def test_safety_no_view_names_what_belongs_to_others(cluster: Cluster, config: C
         node_views(tally, MINE),
         job_views(tally, MINE),
         decision_view(cycle, MINE, Same(cluster)),
+        utilisation_view(tally),
     ]
     views += [
         job_detail(tally, why(cluster, config, NOW, key, _few(6)), MINE)

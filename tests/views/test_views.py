@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from maar.config.file import default_config
 from maar.decide import decide
-from maar.model.plan import Bind, Elect, Evict, Lock, Plan, Resize
+from maar.model.plan import Admit, Bind, Elect, Evict, Lock, Nominate, Plan, Resize
 from maar.model.queues import Queue
 from maar.model.selectors import Taint
 from maar.model.snapshot import Cluster, Snapshot
@@ -21,10 +21,10 @@ from maar.shards.wants import Want
 from maar.testing.builders import GPU, cluster, elastic, gang, node
 from maar.views.cluster import cluster_view
 from maar.views.decisions import Cycle, decision_view
-from maar.views.jobs import job_detail, job_views
+from maar.views.jobs import NoJob, job_detail, job_named, job_views
 from maar.views.nodes import node_views
 from maar.views.queues import queue_views
-from maar.views.records import Happened, JobView, NodeView, Others, QueueView, State, UtilisationView
+from maar.views.records import Happened, JobView, NodeView, Others, OwnerView, QueueView, State, UtilisationView
 from maar.views.sight import ALL, ANOTHER, Sight
 from maar.views.tally import Tally
 from maar.views.utilisation import QUEUES, utilisation_view
@@ -153,6 +153,35 @@ def test_jobs_ahead_have_a_name_only_if_they_may_be_seen() -> None:
         assert "locked for" in says[0][1], "a sentence that names another job"
 
 
+def test_an_elastic_job_has_the_speed_up_that_was_measured() -> None:
+    learnt = ((1, 1.0), (2, 1.8), (4, 3.0), (8, 4.0))
+    for measured, expected in ((2, [True, True, False]), (0, [True, True, True])):
+        made = elastic("mine/grows", 1, 4, speedup=learnt, measured=measured)
+        scene = cluster(node("n1", gpu=8), made)
+        detail = job_detail(tally(scene), why(scene, CONFIG, NOW, "mine/grows"), MINE)
+        assert [1, 2, 4] == [one.workers for one in detail.speeds], "sizes that it may have"
+        assert [1.0, 1.8, 3.0] == [one.speed for one in detail.speeds]
+        assert expected == [one.measured for one in detail.speeds], measured
+    assert () == job_detail(tally(scene), why(scene, CONFIG, NOW, "mine/grows"), MINE).story_without
+
+
+def test_a_job_is_found_by_its_name_or_that_of_its_object() -> None:
+    owners = {f"mine/sweep-{i}": OwnerView(api_version="batch/v1", kind="Job", name="sweep") for i in range(7)}
+    owners |= {"mine/only-x": OwnerView(api_version="batch/v1", kind="Job", name="only")}
+    made = cluster(node("n1"), [gang(key, 1) for key in (*owners, "theirs/only")])
+    found = Tally(Snapshot(made), Plan(), NOW, owners=owners)
+    assert "mine/sweep-3" == job_named(found, "mine/sweep-3", MINE)
+    assert "mine/only-x" == job_named(found, "mine/only", MINE)
+    assert "theirs/only" == job_named(found, "theirs/only", ALL)
+    for name, problem in (
+        ("theirs/only", "no such job that you may see"),
+        ("mine/nothing", "no such job that you may see"),
+        ("mine/sweep", "this object stands for 7 jobs: name one of mine/sweep-0, .* and 2 more"),
+    ):
+        with pytest.raises(NoJob, match=problem):
+            job_named(found, name, MINE)
+
+
 class Later:
     """Everything has happened as decided."""
 
@@ -162,17 +191,23 @@ class Later:
     def size_of(self, job: str) -> int | None:
         return 3
 
+    def is_admitted(self, job: str) -> bool:
+        return job == "mine/g"
+
 
 def test_a_decision_has_what_happened_then_beside_it() -> None:
     plan = Plan(
         bind=(Bind("mine/a", "n2"), Bind("mine/b", "n1")),
+        nominate=(Nominate("mine/n", "n2"),),
+        admit=(Admit("mine/g"), Admit("mine/h"), Admit("theirs/g")),
         evict=(Evict("theirs/low-0", "mine/a", "x"), Evict("mine/c", "mine/a", "x")),
         resize=(Resize("mine/e", 1, 3, "x"), Resize("mine/f", 1, 2, "x")),
     )
     happened = decision_view(Cycle(1, NOW, 0.1, plan, {}), ALL, Later()).happened
-    assert Happened(same_node=1, other_node=1, evicted=1, stayed=1, resized=1, other_size=1) == happened
+    counts = {"same_node": 2, "other_node": 1, "admitted": 1, "not_admitted": 2, "evicted": 1, "stayed": 1}
+    assert Happened(**counts, resized=1, other_size=1) == happened
     mine = decision_view(Cycle(1, NOW, 0.1, plan, {}), MINE, Later()).happened
-    assert (0, 1) == (mine.evicted, mine.stayed)
+    assert (0, 1, 1) == (mine.evicted, mine.stayed, mine.not_admitted)
 
 
 def test_a_decision_counts_what_may_not_be_seen() -> None:

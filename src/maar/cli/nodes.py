@@ -7,13 +7,14 @@ from msgspec.structs import replace
 
 from maar.cli.asking.asked import Asked, Source, asking, show
 from maar.cli.asking.tables import nodes_text
+from maar.views.nodes import NODE_STATES
 from maar.web.api.answers import NodesAnswer
-
-STATES = ["ready", "cordoned", "failed", "tainted", "locked"]
 
 
 @asking(watch=True)
-@click.option("-s", "--state", "states", multiple=True, type=click.Choice(STATES), help="Only nodes in this state.")
+@click.option(
+    "-s", "--state", "states", multiple=True, type=click.Choice(NODE_STATES), help="Only nodes in this state."
+)
 def nodes(asked: Asked, states: tuple[str, ...]) -> None:
     """List nodes: their state, what is used of what they have, and the jobs on them."""
 

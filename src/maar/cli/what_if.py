@@ -18,6 +18,7 @@ from maar.kube.picture.manifests import documents_in
 from maar.kube.wire.errors import ManifestError
 from maar.sim.report.scales import duration
 from maar.views.answers import WhatIfView
+from maar.views.records import Moved, PlanView
 from maar.web.api.asking import FORECAST, LONGEST, Question, WebEdit
 
 WIDTH = 80
@@ -40,7 +41,7 @@ def what_if(asked: Asked, paths: tuple[str, ...], seconds: float) -> None:
     Then it shows which waiting jobs would start earlier or later, as far as that can be forecast.
 
     A document of PATH is a manifest of what is added (a job, a Node, a Queue), or an edit such as
-    `{edit: cordon, nodes: [n1]}`. docs/commands.md lists the edits.
+    `{edit: cordon, nodes: [n1]}`. docs/api.md lists the edits.
     """
     question = msgspec.structs.replace(_question(paths), seconds=seconds)
     show(asked, lambda source: source.what_if(question), lambda found: what_if_text(found.what_if, asked.wide))
@@ -66,10 +67,10 @@ def _question(paths: tuple[str, ...]) -> Question:
 
 
 def what_if_text(found: WhatIfView, wide: bool) -> str:
-    return printed(_parts(found), UNWRAPPED if wide else WIDTH)
+    return printed(_parts(found, wide), UNWRAPPED if wide else WIDTH)
 
 
-def _parts(found: WhatIfView) -> Iterator[RenderableType]:
+def _parts(found: WhatIfView, wide: bool) -> Iterator[RenderableType]:
     yield from found.edits
     yield ""
     rows = list(_rows(found))
@@ -83,6 +84,31 @@ def _parts(found: WhatIfView) -> Iterator[RenderableType]:
         arrivals = "with" if found.forecast.arrivals else "without"
         yield f"by forecasts, from {found.forecast.rollouts} roll-outs {arrivals} jobs that come later"
         yield _table(later)
+    if wide:
+        yield ""
+        yield "the whole plan with the change"
+        yield _table(list(_plan(found.plan)))
+
+
+def _plan(plan: PlanView) -> Iterator[tuple[str, list[str]]]:
+    """What the plan with the edits does, also what it would do without them."""
+    others = {kind: f"{count} of others" for kind, count in plan.others.items()}
+    said = (
+        ("bind", [_on(move) for move in plan.bind]),
+        ("nominate", [_on(move) for move in plan.nominate]),
+        ("evict", [_evicted(e.job, len(e.pods), e.beneficiary, e.reason) for e in plan.evict]),
+        ("admit", list(plan.admit)),
+        ("resize", [f"{s.job}: {s.before} to {s.after} workers" for s in plan.sizes]),
+    )
+    for kind, texts in said:
+        texts += [others[kind]] if kind in others else []
+        if texts:
+            yield kind, texts
+    yield "wait", [f"{plan.waiting} jobs"]
+
+
+def _on(move: Moved) -> str:
+    return f"{move.job}: {', '.join(f'{pod} on {node}' for pod, node in sorted(move.pods.items()))}"
 
 
 def _table(rows: list[tuple[str, list[str]]]) -> Padding:

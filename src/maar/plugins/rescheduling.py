@@ -160,7 +160,7 @@ class Rescheduling:
                     continue
                 unit = self._movable(task)
                 if unit and self._moves(unit, free, hopeless):
-                    found.append(Departure(unit, self._why(row, over)))
+                    found.append(Departure(unit, self._why(task, row, over)))
         return found
 
     def _least_important_first(self, tasks: Ints) -> list[int]:
@@ -225,14 +225,15 @@ class Rescheduling:
         """How many more tasks of a shape each node takes before it reaches a target."""
         return self._load.room(shape, self._target)
 
-    def _why(self, row: int, over: Mask) -> str:
-        now, name = self._load.percent[row], self._session.snapshot.nodes.names[row]
+    def _why(self, task: int, row: int, over: Mask) -> str:
+        snapshot, now = self._session.snapshot, self._load.percent[row]
+        job, name = snapshot.tasks.tasks[task].job, snapshot.nodes.names[row]
         parts = [
             f"{resource} {now[i]:.0f} % in use, target {self._target[i]:g} %"
             for i, resource in enumerate((CPU, MEMORY))
             if over[i]
         ]
-        return f"moved away from busy node `{name}`: {', '.join(parts)}"
+        return f"moved: pods of `{job}` leave busy node `{name}`: {', '.join(parts)}"
 
 
 class Load:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 from maar.model.reasons import Reason
+from maar.views.decisions import plan_view
 from maar.views.jobs import reason_views
-from maar.views.records import EvictView, ReasonView, SizeView, StartView, View
+from maar.views.records import EvictView, PlanView, ReasonView, SizeView, StartView, View
 from maar.views.sight import Sight
 from maar.whatif.answer import Answer, Eviction
 
@@ -58,6 +59,8 @@ class WhatIfView(View, frozen=True):
     reasons: tuple[OtherReasonsView, ...]
     others: dict[str, int]
     """The number of other jobs in each list, which the viewer may not see."""
+    plan: PlanView
+    """The whole plan with the edits."""
     forecasts: tuple[ShiftView, ...] = ()
     """Of all waiting jobs that the viewer may see."""
     forecast: ShiftsView = ShiftsView()
@@ -100,4 +103,5 @@ def what_if_view(answer: Answer, sight: Sight, namespaces: frozenset[str] = froz
         resized=tuple(SizeView(job=s.job, before=s.before, after=s.after, why="") for s in resized),
         reasons=tuple(OtherReasonsView(job=r.job, before=reasons(r.before), after=reasons(r.after)) for r in told),
         others={kind: count for kind, count in sorted(others.items()) if count},
+        plan=plan_view(answer.after, answer.moved, namespaces, sight),
     )

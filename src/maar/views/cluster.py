@@ -17,8 +17,7 @@ from maar.views.tally import STATES, Tally, by_status
 
 def cluster_view(tally: Tally, sight: Sight) -> ClusterView:
     snapshot = tally.snapshot
-    locked = {lock.node for lock in snapshot.cluster.locks}
-    states = Counter(node_state(node, node.name in locked) for node in snapshot.nodes.nodes)
+    states = Counter(node_state(node, node.name in tally.locked) for node in snapshot.nodes.nodes)
     seen = tally.seen(sight)
     waiting = np.isin(tally.states, [STATES.index(s) for s in (State.WAITING, State.STARTING, State.SUSPENDED)])
     hidden = ~seen & ~tally.is_foreign
@@ -36,7 +35,9 @@ def cluster_view(tally: Tally, sight: Sight) -> ClusterView:
         others=Others(pods=int(theirs.sum()), amounts=tally.total(snapshot.jobs.allocated[hidden])),
         queues=len(snapshot.queues),
         accelerators=tuple(snapshot.axes.names[i] for i in snapshot.axes.accelerators),
-        reserved=None if elect is None else ElectView(job=sight.named(elect.job), since=elect.since, nodes=len(locked)),
+        reserved=None
+        if elect is None
+        else ElectView(job=sight.named(elect.job), since=elect.since, nodes=len(tally.locked)),
         shards=() if tally.sharing is None else shard_views(tally, tally.sharing, sight),
     )
 

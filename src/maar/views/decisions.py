@@ -9,7 +9,7 @@ from typing import Protocol
 import msgspec
 
 from maar.model.plan import Bind, Nominate, Plan, Wait
-from maar.views.records import DecisionView, EvictView, Happened, Moved, SizeView
+from maar.views.records import DecisionView, EvictView, Happened, Moved, PlanView, SizeView
 from maar.views.sight import Sight
 
 
@@ -54,29 +54,38 @@ class Now(Protocol):
     def size_of(self, job: str) -> int | None:
         """The workers that an elastic job has; `None` if it is gone."""
 
+    def is_admitted(self, job: str) -> bool:
+        """Whether a job is there and admitted."""
+
+
+def plan_view(plan: Plan, jobs: Mapping[str, str], namespaces: frozenset[str], sight: Sight) -> PlanView:
+    """What a plan does; `jobs` has the job of each pod that it moves."""
+    others = Counter[str]()
+    bind, nominate = (
+        _moved(jobs, moves, kind, sight, others) for moves, kind in ((plan.bind, "bind"), (plan.nominate, "nominate"))
+    )
+    return PlanView(
+        bind=bind,
+        nominate=nominate,
+        evict=_evictions(plan, jobs, namespaces, sight, others),
+        admit=tuple(a.job for a in plan.admit if _seen(a.job, "admit", sight, others)),
+        sizes=_sizes(plan, namespaces, sight, others),
+        waiting=len(plan.waiting),
+        others=dict(sorted(others.items())),
+    )
+
 
 def decision_view(cycle: Cycle, sight: Sight, now: Now | None = None) -> DecisionView:
     """One decision, and what happened then if `now` is given."""
-    plan, others = cycle.plan, Counter[str]()
-    bind, nominate = (
-        _moved(cycle.jobs, moves, kind, sight, others)
-        for moves, kind in ((plan.bind, "bind"), (plan.nominate, "nominate"))
-    )
     return DecisionView(
+        **msgspec.structs.asdict(plan_view(cycle.plan, cycle.jobs, cycle.namespaces, sight)),
         number=cycle.number,
         at=cycle.at,
         seconds=round(cycle.seconds, 6),
         shadow=not cycle.recording,
         recording=cycle.recording,
-        bind=bind,
-        nominate=nominate,
-        evict=_evictions(cycle, sight, others),
-        admit=tuple(a.job for a in plan.admit if _seen(a.job, "admit", sight, others)),
-        sizes=_sizes(cycle, sight, others),
-        waiting=len(plan.waiting),
-        others=dict(sorted(others.items())),
-        wake_at=plan.wake_at,
-        happened=Happened() if now is None else _happened(plan, sight, now),
+        wake_at=cycle.plan.wake_at,
+        happened=Happened() if now is None else _happened(cycle.plan, sight, now),
     )
 
 
@@ -97,32 +106,33 @@ def _moved(
     return tuple(Moved(job=job, pods=pods) for job, pods in sorted(found.items()))
 
 
-def _evictions(cycle: Cycle, sight: Sight, others: Counter[str]) -> tuple[EvictView, ...]:
+def _evictions(
+    plan: Plan, jobs: Mapping[str, str], namespaces: frozenset[str], sight: Sight, others: Counter[str]
+) -> tuple[EvictView, ...]:
     found: dict[tuple[str, str, str, str], list[str]] = {}
-    for evict in cycle.plan.evict:
+    for evict in plan.evict:
         if _seen(evict.task, "evict", sight, others):
-            key = (cycle.jobs.get(evict.task, evict.task), evict.beneficiary, evict.reason, evict.cause.value)
+            key = (jobs.get(evict.task, evict.task), evict.beneficiary, evict.reason, evict.cause.value)
             found.setdefault(key, []).append(evict.task.partition("/")[2])
     return tuple(
         EvictView(
             job=job,
             pods=tuple(sorted(pods)),
             beneficiary=sight.named(whom),
-            reason=sight.said(reason, cycle.namespaces),
+            reason=sight.said(reason, namespaces),
             cause=cause,
         )
         for (job, whom, reason, cause), pods in sorted(found.items())
     )
 
 
-def _sizes(cycle: Cycle, sight: Sight, others: Counter[str]) -> tuple[SizeView, ...]:
-    plan = cycle.plan
+def _sizes(plan: Plan, namespaces: frozenset[str], sight: Sight, others: Counter[str]) -> tuple[SizeView, ...]:
     now = {target.job: target.size for target in plan.targets}
     changes = [(r.job, r.before, r.after, r.why) for r in plan.resize]
     changes += [(s.job, now.get(s.job, 0), 0, s.why) for s in plan.suspend]
     changes += [(r.job, 0, r.size, r.why) for r in plan.resume]
     return tuple(
-        SizeView(job=job, before=before, after=after, why=sight.said(why, cycle.namespaces))
+        SizeView(job=job, before=before, after=after, why=sight.said(why, namespaces))
         for job, before, after, why in sorted(changes)
         if _seen(job, "resize", sight, others)
     )
@@ -130,15 +140,19 @@ def _sizes(cycle: Cycle, sight: Sight, others: Counter[str]) -> tuple[SizeView, 
 
 def _happened(plan: Plan, sight: Sight, now: Now) -> Happened:
     counts = Counter[str]()
-    for bind in plan.bind:
-        if sight.of(bind.task):
-            node = now.node_of(bind.task)
+    moves: tuple[Bind | Nominate, ...] = (*plan.bind, *plan.nominate)
+    for move in moves:
+        if sight.of(move.task):
+            node = now.node_of(move.task)
             if node is None:
                 counts["gone"] += 1
             elif not node:
                 counts["waiting"] += 1
             else:
-                counts["same_node" if node == bind.node else "other_node"] += 1
+                counts["same_node" if node == move.node else "other_node"] += 1
+    for admit in plan.admit:
+        if sight.of(admit.job):
+            counts["admitted" if now.is_admitted(admit.job) else "not_admitted"] += 1
     for evict in plan.evict:
         if sight.of(evict.task):
             counts["stayed" if now.node_of(evict.task) else "evicted"] += 1

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from maar.model.jobs import OnHold
+from maar.model.jobs import Job, OnHold
 from maar.model.reasons import Reason, in_one_line
 from maar.model.tasks import Status
 from maar.model.verdicts import verdict
@@ -22,6 +22,7 @@ from maar.views.records import (
     PlaceView,
     PodView,
     ReasonView,
+    SpeedView,
     State,
     StoryView,
     UnblockView,
@@ -41,6 +42,28 @@ def visible_rows(tally: Tally, sight: Sight) -> list[int]:
     """The rows of the jobs that a viewer may see, without those of other schedulers."""
     rows: list[int] = np.flatnonzero(tally.seen(sight) & ~tally.is_foreign).tolist()
     return rows
+
+
+class NoJob(Exception):
+    """No job of this name, or several."""
+
+
+def job_named(tally: Tally, name: str, sight: Sight) -> str:
+    """The key of the job that `namespace/name` names: its own name, or that of its object; raises `NoJob`."""
+    if not sight.of(name):
+        raise NoJob("no such job that you may see")
+    if name in tally.snapshot.jobs.number:
+        return name
+    namespace, _, last = name.partition("/")
+    mine = sorted(
+        key for key, owner in tally.owners.items() if owner.name == last and key.partition("/")[0] == namespace
+    )
+    if not mine:
+        raise NoJob("no such job that you may see")
+    if len(mine) > 1:
+        more = f" and {len(mine) - 5} more" if len(mine) > 5 else ""
+        raise NoJob(f"this object stands for {len(mine)} jobs: name one of {', '.join(mine[:5])}{more}")
+    return mine[0]
 
 
 def job_view(tally: Tally, row: int, sight: Sight) -> JobView:
@@ -86,6 +109,7 @@ def job_detail(
     sight: Sight,
     story: Iterable[StoryView] = (),
     forecast: ForecastView | None = None,
+    story_without: tuple[str, ...] = (),
 ) -> JobDetail:
     """Everything about one job, from the answer of `maar.whatif.why`; the viewer may see the job."""
     snapshot = tally.snapshot
@@ -100,8 +124,23 @@ def job_detail(
         reasons=reason_views((*tally.borrowing(row), *why.reasons), sight, tally.namespaces),
         unblock=unblock_view(why.unblock, sight, tally.namespaces),
         pods=tuple(_pod(tally, t) for t in range(first, last)),
+        speeds=_speeds(snapshot.jobs.jobs[row]),
         story=tuple(story),
+        story_without=story_without,
         forecast=forecast or ForecastView(words="unknown"),
+    )
+
+
+def _speeds(job: Job) -> tuple[SpeedView, ...]:
+    """The learnt speed-up of an elastic job, for the sizes that it may have."""
+    elastic = job.elastic
+    if elastic is None or not elastic.speedup:
+        return ()
+    largest = elastic.measured or elastic.speedup[-1][0]
+    return tuple(
+        SpeedView(workers=workers, speed=round(speed, 3), measured=workers <= largest)
+        for workers, speed in elastic.speedup
+        if workers <= elastic.max
     )
 
 

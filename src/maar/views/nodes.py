@@ -15,6 +15,7 @@ from maar.views.tally import Tally
 FAILED = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 """Taints that the node controller sets on a node that does not answer."""
 HARD = ("NoSchedule", "NoExecute")
+NODE_STATES = ("failed", "cordoned", "locked", "tainted", "ready")
 WHERE = ("topology.", "failure-domain.")
 """Prefixes of labels that say where a node is."""
 RACKS = ("rack", "zone", "region", "block", "row", "superpod", "spine", "leaf", "switch", "pool", "accelerator")

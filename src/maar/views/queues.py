@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from maar.session.state import queue_sums
@@ -10,8 +12,8 @@ from maar.views.sight import Sight
 from maar.views.tally import STATES, Tally
 
 
-def queue_views(tally: Tally, sight: Sight) -> list[QueueView]:
-    """All queues, by name; amounts include the queues below."""
+def queue_views(tally: Tally, sight: Sight, rows: Iterable[int] | None = None) -> list[QueueView]:
+    """The queues of these rows, or all, by name; amounts include the queues below."""
     snapshot, tree = tally.snapshot, tally.snapshot.queues
     waiting = tally.pending.copy()
     waiting[np.isin(tally.states, (STATES.index(State.INVALID), STATES.index(State.FINISHED)))] = 0
@@ -21,7 +23,8 @@ def queue_views(tally: Tally, sight: Sight) -> list[QueueView]:
     own = (snapshot.jobs.queue >= 0) & ~tally.is_foreign
     np.add.at(counts, (snapshot.jobs.queue[own], tally.states[own].astype(np.int64)), 1)
     views = []
-    for q, queue in enumerate(tree.queues):
+    for q in range(len(tree)) if rows is None else rows:
+        queue = tree.queues[q]
         has = _named(tally, allocated[q])
         deserved = due.get(queue.name, queue.deserved or {})
         views.append(

@@ -189,6 +189,17 @@ class StoryView(View, frozen=True):
     words: str
     source: str
     """`object`, `event` or `history`."""
+    workers: int | None = None
+    """Workers that it has from then on, where that is known."""
+
+
+class SpeedView(View, frozen=True):
+    """How fast a job is with a number of workers, relative to one."""
+
+    workers: int
+    speed: float
+    measured: bool
+    """False: no job like it ran with as many workers, so the speed is computed from smaller numbers."""
 
 
 class QualityView(View, frozen=True):
@@ -246,7 +257,11 @@ class JobDetail(View, frozen=True):
     reasons: tuple[ReasonView, ...]
     unblock: UnblockView
     pods: tuple[PodView, ...]
+    speeds: tuple[SpeedView, ...] = ()
+    """The speed-up that was measured of an elastic job, or of jobs like it; empty: nothing was measured."""
     story: tuple[StoryView, ...] = ()
+    story_without: tuple[str, ...] = ()
+    """Sources of the story that could not be read: `events`, `history`."""
     forecast: ForecastView = ForecastView(words="unknown")
 
 
@@ -404,10 +419,14 @@ class Happened(View, frozen=True):
     """How the cluster is now, beside what the decision would do."""
 
     same_node: int = 0
-    """Pods that it would bind, and that are on that node."""
+    """Pods that it would bind or promise room, and that are on that node."""
     other_node: int = 0
     waiting: int = 0
     gone: int = 0
+    admitted: int = 0
+    """Jobs that it would admit, and that are admitted."""
+    not_admitted: int = 0
+    """Also those that are gone."""
     evicted: int = 0
     """Pods that it would evict, and that have left or are leaving."""
     stayed: int = 0
@@ -432,14 +451,9 @@ class RecordingView(View, frozen=True):
     """Why it cannot be read, or not to its end."""
 
 
-class DecisionView(View, frozen=True):
-    """One cycle: of the shadow, which is what this process would do and does not do, or of a recording."""
+class PlanView(View, frozen=True):
+    """What one plan does."""
 
-    number: int
-    at: float
-    seconds: float
-    """How long it took; 0 if that is not known."""
-    shadow: bool
     bind: tuple[Moved, ...]
     nominate: tuple[Moved, ...]
     evict: tuple[EvictView, ...]
@@ -449,6 +463,16 @@ class DecisionView(View, frozen=True):
     """The number of jobs that it looked at and left waiting."""
     others: dict[str, int]
     """The number of pods or jobs of each kind of operation that the viewer may not see."""
+
+
+class DecisionView(PlanView, frozen=True):
+    """One cycle: of the shadow, which is what this process would do and does not do, or of a recording."""
+
+    number: int
+    at: float
+    seconds: float
+    """How long it took; 0 if that is not known."""
+    shadow: bool
     wake_at: float | None = None
     happened: Happened = Happened()
     recording: str = ""

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from maar.model.jobs import Phase
 from maar.model.plan import Plan, Wait
 from maar.model.reasons import Reason
-from maar.model.resources import Ints, Mask, total
+from maar.model.resources import CPU, Ints, Mask, total
 from maar.model.snapshot import Snapshot
 from maar.model.tasks import Status
 from maar.shards.sharing import Sharing
@@ -65,6 +65,23 @@ class Tally:
         if self.sharing is None or want is None or want.uid != job.uid or not self.snapshot.jobs.waits[row]:
             return ()
         return (self.sharing.why(want, job.created if job.waiting_since is None else job.waiting_since),)
+
+    @cached_property
+    def locked(self) -> frozenset[str]:
+        """The nodes that are locked for a job."""
+        return frozenset(lock.node for lock in self.snapshot.cluster.locks)
+
+    @cached_property
+    def devices(self) -> list[int]:
+        """The axes of the accelerators; that of CPU where there are none."""
+        axes = self.snapshot.axes
+        return list(axes.accelerators) or [i for i, name in enumerate(axes.names) if name == CPU]
+
+    @cached_property
+    def free(self) -> Ints:
+        """The devices that are free on each node."""
+        free: Ints = (self.snapshot.nodes.allocatable - self.snapshot.used)[:, self.devices].sum(axis=1)
+        return free
 
     def amounts(self, row: Ints) -> Amounts:
         return {name: int(x) for name, x in zip(self.snapshot.axes.names, row.tolist(), strict=True) if x}

@@ -17,15 +17,12 @@ WAITS = tuple(STATES.index(state) for state in (State.WAITING, State.STARTING, S
 def utilisation_view(tally: Tally) -> UtilisationView:
     """The accelerators of all nodes, in use and waited for; CPU where there are none."""
     snapshot, tree = tally.snapshot, tally.snapshot.queues
-    axes = list(snapshot.axes.accelerators)
-    if not axes:
-        axes = [i for i, name in enumerate(snapshot.axes.names) if name == "cpu"]
 
     def amount(table: Ints) -> int:
-        return int(table[:, axes].sum())
+        return int(table[:, tally.devices].sum())
 
     used = amount(snapshot.used)
-    by_queue = queue_sums(snapshot, snapshot.jobs.allocated)[:, axes].sum(axis=1).tolist()
+    by_queue = queue_sums(snapshot, snapshot.jobs.allocated)[:, tally.devices].sum(axis=1).tolist()
     root = tree.queues[tree.root].name
     top = {
         queue.name: int(by_queue[q])

@@ -69,6 +69,8 @@ class Answer(msgspec.Struct, frozen=True):
     resized: tuple[Sizes, ...] = ()
     """Elastic jobs whose size differs between the two plans."""
     reasons: tuple[OtherReasons, ...] = ()
+    moved: dict[str, str] = {}
+    """The job of each pod that the plan with the edits moves."""
 
     @property
     def differs(self) -> bool:
@@ -118,6 +120,7 @@ def difference(before: Decided, after: Decided, edits: Iterable[str] = ()) -> An
             for job in sorted({*why, *reasons})
             if _said(why.get(job, ())) != _said(reasons.get(job, ()))
         ),
+        moved=_moved(after),
     )
 
 
@@ -127,6 +130,12 @@ def losers(before: Decided, after: Decided) -> tuple[tuple[str, ...], tuple[str,
     smaller = {s.job for s in found.resized if s.after < min(s.before, s.now)}
     lose = smaller.union(e.job for e in found.evicted)
     return tuple(sorted(lose)), tuple(job for job in found.stays if job not in lose)
+
+
+def _moved(of: Decided) -> dict[str, str]:
+    tasks, plan = of.snapshot.tasks, of.plan
+    pods = (move.task for moves in (plan.bind, plan.nominate, plan.evict) for move in moves)
+    return {pod: tasks.tasks[tasks.number[pod]].job for pod in pods}
 
 
 def _evictions(of: Decided) -> dict[tuple[str, str, tuple[str, ...]], Eviction]:

@@ -29,6 +29,7 @@ WORDS = {
     "gang": "does not have its minimum yet",
     "drf": "smaller share of the cluster",
     "sla": "its waiting time ends first",
+    "tdm": "its owner does not call it preemptable",
     BEGUN: "runs only in part, and is completed first",
     CREATED: "older",
     NAME: "first by name",

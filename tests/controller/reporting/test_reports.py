@@ -384,7 +384,9 @@ def test_a_running_gang_whose_surplus_pods_wait_has_the_reason_on_those_only() -
 def test_an_admission_is_written_at_once_where_a_controller_waits_for_it() -> None:
     found, record = play((10.0, seen(about=subject(owned=True, phase="Pending"), admitted=True)))
     assert {"phase": "Inqueue"} == status(found[0])
-    assert record.admission is None
+    assert (True, None) == (found[0].admitted, record.admission)
+    (again,), _ = play((20.0, seen(about=subject(owned=True, phase="Inqueue"))), record=record)
+    assert not again.admitted, "once"
 
 
 def test_an_admission_without_pods_is_written_after_a_moment() -> None:
@@ -393,7 +395,7 @@ def test_an_admission_without_pods_is_written_after_a_moment() -> None:
     assert [[]] == [paths(writes) for writes in found]
     assert 10.0 + A_MOMENT == record.due(10.0)
     (written,), record = play((10.0 + A_MOMENT, seen(about=group)), record=record)
-    assert {"phase": "Inqueue"} == status(written)
+    assert ({"phase": "Inqueue"}, True) == (status(written), written.admitted)
     assert (None, None) == (record.admission, record.due(20.0))
 
 
@@ -406,7 +408,7 @@ def test_an_admission_with_pods_has_more_time_and_none_is_written_of_a_gang_that
     (written,), _ = play((late + A_WHILE, seen(about=group, has_pods=True)), record=record)
     assert {"phase": "Inqueue"} == status(written)
     (written,), record = play((late, seen(Phase.RUNNING, group, has_pods=True)), record=record)
-    assert ("Running", None) == (status(written)["phase"], record.admission)
+    assert ("Running", None, False) == (status(written)["phase"], record.admission, written.admitted)
 
 
 # -- after a restart

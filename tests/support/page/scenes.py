@@ -36,7 +36,13 @@ def small(*more: Gang) -> Cluster:
         gang("bob/detector", 3, gpu=2, on=["r1-n1", "r1-n1", "r1-n2"], queue="vision", created=NOW - 4000),
         gang("bob/night", 2, gpu=4, on=["r2-n1", "r2-n1"], queue="batch", created=NOW - 3000),
         elastic(
-            "ann/tuner", 1, 8, on=["r1-n2", "r1-n2", "r2-n0", "r2-n0"], job={"queue": "language", "created": NOW - 7000}
+            "ann/tuner",
+            1,
+            8,
+            on=["r1-n2", "r1-n2", "r2-n0", "r2-n0"],
+            speedup=((1, 1.0), (2, 1.9), (4, 3.1), (8, 4.5)),
+            measured=4,
+            job={"queue": "language", "created": NOW - 7000},
         ),
         gang("ann/giant", 8, gpu=8, queue="language", created=NOW - 2000, waiting_since=NOW - 1900),
         gang("bob/probe", 2, gpu=8, queue="vision", created=NOW - 600, waiting_since=NOW - 600),

@@ -41,13 +41,18 @@ from maar.whatif.edit import EditError
 from maar.whatif.why import why
 
 MOST = 10_000
+LISTS: dict[str, Callable[[Tally, Sight], Sequence[View]]] = {
+    "nodes": node_views,
+    "jobs": job_views,
+    "queues": queue_views,
+}
 CONFIG = default_config(catalog())
 STORY = (
-    StoryView(at=NOW - 9000, what="Admitted", words="queue `language` admitted the job", source="object"),
-    StoryView(at=NOW - 6990, what="Started", words="started with 2 workers", source="history"),
-    StoryView(at=NOW - 5000, what="Resized", words="resized from 2 to 6 workers", source="history"),
+    StoryView(at=NOW - 9000, what="Admitted", words="its group is admitted", source="event"),
+    StoryView(at=NOW - 6990, what="Started", words="started with 2 workers", source="history", workers=2),
+    StoryView(at=NOW - 5000, what="Resized", words="resized from 2 to 6 workers", source="history", workers=6),
     StoryView(at=NOW - 1000, what="Evicted", words="2 pods evicted for ann/llama: reclaimed", source="event"),
-    StoryView(at=NOW - 900, what="Resized", words="resized from 6 to 4 workers", source="history"),
+    StoryView(at=NOW - 900, what="Resized", words="resized from 6 to 4 workers", source="history", workers=4),
 )
 QUALITY = QualityView(
     queue="language", age="at submission", judged=40, censored=2, coverage_p90=0.9, median_error=300.0
@@ -195,13 +200,10 @@ class PageServer:
                 return _json({**stamp, "cluster": cluster_view(tally, sight)})
             case ["GET", "utilisation"]:
                 return _json({**stamp, "every": 60.0, "items": self.past})
-            case ["GET", "queues"]:
-                return _json({**stamp, "items": queue_views(tally, sight)})
-            case ["GET", "nodes" | "jobs" as kind]:
+            case ["GET", "nodes" | "jobs" | "queues" as kind]:
                 known = self._known.get((request.path_qs, sight))
                 if known is None:
-                    views: Sequence[View] = (node_views if kind == "nodes" else job_views)(tally, sight)
-                    known = msgspec.json.encode({**stamp, **_part(request, views)})
+                    known = msgspec.json.encode({**stamp, **_part(request, LISTS[kind](tally, sight))})
                     self._known[request.path_qs, sight] = known
                 return web.Response(body=known, content_type="application/json")
             case ["GET", "jobs", namespace, name]:
@@ -211,7 +213,8 @@ class PageServer:
                 searched = request.query.get("unblock") != "false"
                 answer = why(self.scene, CONFIG, NOW, key, lambda: searched)
                 found = NEVER if key == "bob/probe" else FORECAST
-                return _json({**stamp, "detail": job_detail(tally, answer, sight, STORY, found)})
+                without = ("events",) if key == "bob/probe" else ()
+                return _json({**stamp, "detail": job_detail(tally, answer, sight, STORY, found, without)})
             case ["GET", "recordings"]:
                 return _json({**stamp, "items": []})
             case ["GET", "decisions"]:

@@ -72,6 +72,26 @@ def test_a_token_is_for_the_api_server_or_for_maar(tmp_path: Path) -> None:
     told(tmp_path, story)
 
 
+def test_an_api_server_that_ignores_audiences_has_not_checked_a_token_for_maar(tmp_path: Path) -> None:
+    async def story(web: Web) -> None:
+        tokens, asked = web.server.handler.tokens, []
+        review = tokens.review
+
+        def careless(body: Any) -> Any:
+            asked.append(body["spec"])
+            answer = review(body)
+            answer["status"].pop("audiences", None)
+            return answer
+
+        tokens.review = careless  # type: ignore[method-assign]
+        for audiences, expected in (([], 200), ([AUDIENCE], 401)):
+            client = await web.as_user(USER, **({"audiences": audiences} if audiences else {}))
+            assert [expected] * 3 == [(await client.ask("/api/v1/cluster"))[0] for _ in range(3)]
+        assert [None, [AUDIENCE]] == [spec.get("audiences") for spec in asked], "each token is asked about once"
+
+    told(tmp_path, story)
+
+
 def test_answers_of_the_api_server_are_kept_and_errors_are_not(tmp_path: Path) -> None:
     async def story(web: Web) -> None:
         client = await web.as_user(USER)
@@ -116,6 +136,7 @@ def test_no_name_of_another_namespace_in_any_byte_of_any_answer(tmp_path: Path) 
     async def story(web: Web) -> None:
         user = await web.as_user(USER)
         paths = ["/whoami", "/cluster", "/queues", "/nodes", "/jobs", "/decisions", "/forecasts", "/openapi.json", "/x"]
+        paths += ["/utilisation", "/recordings", "/jobs?sort=-queue", f"/jobs?namespace={THEIRS}", "/nodes?sort=free"]
         paths += [f"/jobs/{MINE}/waits?budget=5", f"/jobs/{MINE}/runs", f"/jobs/{THEIRS}/aq7runs", "/jobs?x=1"]
         edits: list[Any] = [
             {"edit": "end-jobs", "jobs": [f"{MINE}/runs"]},
@@ -212,6 +233,10 @@ def test_every_answer_forbids_what_browsers_allow_by_default(tmp_path: Path) -> 
                 async with session.get(f"{web.base}{path}") as answer:
                     for name, value in HEADERS.items():
                         assert value == answer.headers[name], (path, name)
+                    policy = answer.headers["Content-Security-Policy"]
+                    assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self';")
+                    assert "unsafe" not in policy
+                    assert "http" not in policy
                     assert "Set-Cookie" not in answer.headers
                     assert "Access-Control-Allow-Origin" not in answer.headers
 

@@ -68,6 +68,11 @@ def test_the_cluster_shows_every_gpu_and_what_is_wrong(served: PageServer, opene
     page.wait_for_function("document.querySelector('.grid').grid.drawn > 1")
     assert colour(page, "r1-n2", 2) != llama
     expect(page.locator(".legend").filter(has_text="language")).to_be_visible()
+    page.get_by_role("button", name="State", exact=True).click()
+    expect(page.locator(".legend").filter(has_text="leaving or promised")).to_be_visible()
+    page.wait_for_function("document.querySelector('.grid').grid.drawn > 2")
+    used, free = colour(page, "r0-n0"), colour(page, "r2-n2")
+    assert used == colour(page, "r1-n1") == colour(page, "r2-n1") != free, "whatever the job and the queue"
 
 
 def test_shards_are_a_table_if_there_are_any(served: PageServer, opened: Open) -> None:
@@ -161,11 +166,17 @@ def test_a_job_has_its_story_reasons_forecast_and_pods(served: PageServer, opene
     expect(page.get_by_label("Forecast")).to_contain_text("in 20 min to 1 h 10 min")
     expect(page.get_by_label("Forecast")).to_contain_text("Made 30 s ago")
     expect(page.get_by_label("Forecast")).to_contain_text("90 % of 40 jobs of queue language")
+    expect(page.get_by_label("Story")).not_to_contain_text("Not complete")
     page.goto(f"{served.url}#/jobs/bob/probe")
     expect(page.get_by_label("Forecast")).to_contain_text("Never as things are: needs 8 pods together")
+    expect(page.get_by_label("Story")).to_contain_text("Not complete: events cannot be read now.")
     page.goto(f"{served.url}#/jobs/ann/tuner")
     expect(page.get_by_label("What it needs and has")).to_contain_text("Elastic: 4 workers, from 1 to 8")
     expect(page.locator("svg.chart")).to_have_attribute("aria-label", re.compile("2 at .*, 6 at .*, 4 at"))
+    speeds = page.get_by_role("region", name="Speed-up").locator("tbody tr")
+    expect(speeds).to_have_count(4)
+    expect(speeds.nth(2)).to_have_text("43.10 times78 %measured")
+    expect(speeds.nth(3)).to_have_text("84.50 times56 %computed")
     page.wait_for_function("[...document.querySelector('.grid').grid.nodes.keys()].sort().join() === 'r1-n2,r2-n0'")
     page.goto(f"{served.url}#/jobs/ann/missing")
     expect(page.locator("main")).to_contain_text("There is no such job, or you may not see it")
@@ -196,10 +207,48 @@ def test_what_if_shows_the_difference(served: PageServer, opened: Open) -> None:
     expect(answer).to_contain_text("Starts: bob/probe")
     expect(answer).to_contain_text("1 h earlier")
     expect(answer).to_contain_text("From 8 roll-outs of the same futures")
+    answer.get_by_text("The whole plan with the edits: 2 bound").click()
+    expect(answer.get_by_role("region", name="Bound")).to_contain_text("bob/probe")
     page.get_by_label("Copies of node").fill("nowhere")
     page.get_by_role("button", name="What would happen?").click()
     expect(answer.get_by_role("alert")).to_contain_text("edits: ")
     expect(answer.get_by_role("alert")).to_contain_text("nowhere")
+
+
+FORM = [
+    ("add-nodes-like", {"like": "r0-n0", "count": "2"}, "add 2 nodes like r0-n0"),
+    ("cordon", {"nodes": "r0-n0 r0-n1"}, "cordon nodes r0-n0, r0-n1"),
+    ("uncordon", {"nodes": "r1-n3"}, "uncordon node r1-n3"),
+    ("remove-nodes", {"nodes": "r2-n2"}, "remove node r2-n2"),
+    ("set-weight", {"queue": "batch", "weight": "4"}, "raise the weight of queue batch from 1 to 4"),
+    (
+        "set-amounts",
+        {"queue": "batch", "resource": "nvidia.com/gpu", "amount": "16"},
+        "set the capability of queue batch to 16 nvidia.com/gpu",
+    ),
+    ("open-queue", {"queue": "batch"}, "open queue batch"),
+    ("set-priority", {"job": "bob/probe", "priority": "1000"}, "raise the priority of bob/probe from 0 to 1000"),
+    ("set-queue", {"job": "bob/probe", "queue": "batch"}, "move bob/probe from queue vision to queue batch"),
+    ("set-minimum", {"job": "bob/probe", "minimum": "1"}, "lower the minimum of bob/probe from 2 to 1 pod"),
+    ("end-jobs", {"jobs": "bob/night"}, "end job bob/night"),
+    ("set-algorithm", {"pool": "default", "algorithm": "afs-l"}, "use algorithm afs-l in pool default"),
+]
+"""All kinds of edits of the form, values of their fields, and how the answer says it."""
+
+
+def test_every_edit_of_the_form_is_understood(served: PageServer, opened: Open) -> None:
+    page = opened(f"{served.url}#/what-if")
+    options = page.locator("#kind option")
+    expect(options).to_have_count(len(FORM))
+    assert [kind for kind, _, _ in FORM] == options.evaluate_all("all => all.map((one) => one.value)")
+    for kind, values, _ in FORM:
+        page.get_by_label("Kind of edit").select_option(kind)
+        page.get_by_role("button", name="Add this edit").click()
+        for name, value in values.items():
+            page.locator("#edits fieldset").last.locator(f"input[name={name}]").fill(value)
+    page.get_by_role("button", name="What would happen?").click()
+    said = page.get_by_label("Answer").locator("ul").first.locator("li")
+    expect(said).to_contain_text([words for _, _, words in FORM])
 
 
 def test_an_earlier_decision_is_decided_again(opened: Open) -> None:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import click
 import msgspec
 
-from maar.cli.asking.here import Here, NoJob, NotDecided
+from maar.cli.asking.here import Here, NotDecided
 from maar.cli.asking.learned import Learned, learned_from
 from maar.cli.asking.reading import Reading, read
 from maar.cli.asking.server import AGGREGATED, There, server_access
@@ -28,6 +28,7 @@ from maar.history.errors import BadAddress
 from maar.kube.client.access import load_access, load_namespace
 from maar.kube.client.api import Api
 from maar.kube.client.errors import AccessError, ApiError
+from maar.views.jobs import NoJob
 from maar.views.records import View
 from maar.web.api.answers import JobAnswer, JobsAnswer, NodesAnswer, QueuesAnswer, WhatIfAnswer
 from maar.web.api.asking import Question

@@ -5,7 +5,7 @@ Without a terminal it has at most 80 columns.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
 from rich import box
@@ -14,7 +14,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from maar.cli.support.output import escaped
-from maar.cli.support.printing import apart, lines, printed, when
+from maar.cli.support.printing import UNWRAPPED, apart, lines, printed, when
 from maar.sim.report.scales import duration
 from maar.views.records import (
     AheadView,
@@ -24,6 +24,7 @@ from maar.views.records import (
     NeedsView,
     PlaceView,
     QualityView,
+    SpeedView,
     UnblockView,
 )
 from maar.views.sight import ANOTHER
@@ -41,24 +42,43 @@ STATES = {
 }
 
 
-def detail_text(found: JobDetail, now: float) -> str:
-    return printed(apart(_parts(found, now)), WIDTH)
+def detail_text(found: JobDetail, now: float, wide: bool = False) -> str:
+    return printed(apart(_parts(found, now, wide)), UNWRAPPED if wide else WIDTH)
 
 
 def _name(found: JobDetail) -> str:
     return f"{found.job.namespace}/{found.job.name}"
 
 
-def _parts(found: JobDetail, now: float) -> Iterator[RenderableType]:
+def _parts(found: JobDetail, now: float, wide: bool) -> Iterator[RenderableType]:
     yield f"{_name(found)} {STATES[found.start]}"
     yield _facts(found, now)
     if found.reasons:
         words = dict.fromkeys(reason.message for reason in found.reasons)
         yield Group("why", *(Padding(text, (0, 0, 0, 2)) for text in words))
     if found.place is not None:
-        yield from _ahead(found.place)
+        yield from _ahead(found.place, wide)
     if found.start == WAITS and (found.place is not None or found.unblock.changes or found.unblock.complete):
         yield from _unblocked(found.unblock)
+    if wide and found.speeds:
+        yield _rows(("workers", "speed-up", ""), ((str(s.workers), f"{s.speed:.2f}", _basis(s)) for s in found.speeds))
+    if wide and found.story:
+        yield _rows(("story", "", ""), ((when(one.at), one.what, one.words) for one in found.story))
+    if wide and found.story_without:
+        yield f"the story is not complete: {' and '.join(found.story_without)} cannot be read now"
+
+
+def _rows(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for head in heads:
+        table.add_column(head, overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def _basis(speed: SpeedView) -> str:
+    return "measured" if speed.measured else "computed"
 
 
 def _facts(found: JobDetail, now: float) -> Padding:
@@ -95,35 +115,27 @@ def _minimum(found: JobDetail) -> str:
     return f"workers: {elastic.min} to {elastic.max}, now {elastic.now}"
 
 
-def _ahead(place: PlaceView) -> Iterator[RenderableType]:
+def _ahead(place: PlaceView, wide: bool) -> Iterator[RenderableType]:
     for title, ahead in (
         ("namespaces that go first", place.namespaces_ahead),
         ("queues that go first", place.queues_ahead),
         (f"jobs of queue {place.queue} that go first", place.ahead),
     ):
         if ahead:
-            yield _table(title, ahead)
+            yield _table(title, ahead, len(ahead) if wide else MOST)
 
 
-def _table(title: str, ahead: Sequence[AheadView]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for column in (escaped(title), "because", "by"):
-        table.add_column(column, overflow="fold")
-    for one in ahead[:MOST]:
-        table.add_row(one.name or ANOTHER, one.words, one.by)
-    if len(ahead) > MOST:
-        table.add_row(f"and {len(ahead) - MOST} more")
+def _table(title: str, ahead: Sequence[AheadView], most: int) -> Table:
+    table = _rows((escaped(title), "because", "by"), ((one.name or ANOTHER, one.words, one.by) for one in ahead[:most]))
+    if len(ahead) > most:
+        table.add_row(f"and {len(ahead) - most} more")
     return table
 
 
 def _unblocked(found: UnblockView) -> Iterator[RenderableType]:
     if found.changes:
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-        table.add_column("each of these alone would start it", overflow="fold")
-        table.add_column("and then", overflow="fold")
-        for change in found.changes:
-            table.add_row(change.words, _effect(change))
-        yield table
+        heads = ("each of these alone would start it", "and then")
+        yield _rows(heads, ((change.words, _effect(change)) for change in found.changes))
     elif found.complete:
         yield "no change that Maar can try would start it"
     if not found.complete:

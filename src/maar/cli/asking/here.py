@@ -34,14 +34,14 @@ from maar.model.reasons import Reason
 from maar.model.snapshot import Cluster, Snapshot
 from maar.model.verdicts import OTHER
 from maar.shards.sharing import Sharing
-from maar.views.jobs import job_detail, job_views, reason_views
+from maar.views.jobs import NoJob, job_detail, job_named, job_views, reason_views
 from maar.views.nodes import node_views
 from maar.views.queues import queue_views
 from maar.views.records import ForecastView, JobDetail, OwnerView
 from maar.views.sight import ALL, Sight
 from maar.views.tally import Tally
 from maar.web.api.answers import JobAnswer, JobsAnswer, NodesAnswer, QueuesAnswer, WhatIfAnswer
-from maar.web.api.asking import Question, answered_with
+from maar.web.api.asking import Question, answered
 from maar.web.forecasting.judging import calibrated
 from maar.web.forecasting.keeper import Latest, categories
 from maar.web.forecasting.messages import Head
@@ -58,10 +58,6 @@ FEW = 8
 
 class NotDecided(Exception):
     """The caller may not read enough for a decision."""
-
-
-class NoJob(Exception):
-    """There is no such job."""
 
 
 class Here:
@@ -97,7 +93,8 @@ class Here:
         return JobsAnswer(**self._stamp, items=items, total=len(items), others={})
 
     def queues(self) -> QueuesAnswer:
-        return QueuesAnswer(**self._stamp, items=queue_views(self.tally, self.sight))
+        items = queue_views(self.tally, self.sight)
+        return QueuesAnswer(**self._stamp, items=items, total=len(items))
 
     def nodes(self) -> NodesAnswer:
         items = node_views(self.tally, self.sight)
@@ -105,7 +102,10 @@ class Here:
 
     def job(self, key: str, go_on: Callable[[], bool], when: bool = False) -> JobAnswer:
         """Everything about a job. `go_on` limits the search for changes, `when` asks for a forecast too."""
-        key = self._key(key)
+        try:
+            key = job_named(self.tally, key, self.sight)
+        except NoJob as error:
+            raise NoJob(f"`{key}`: {error}") from None
         whole = self._reading.whole
         found = why(self._cluster, self._config, self._now, key, go_on if whole else lambda: False)
         predicted = ForecastView(words="unknown: you may not list all nodes and pods")
@@ -125,7 +125,7 @@ class Here:
     def what_if(self, question: Question) -> WhatIfAnswer:
         if not self._reading.whole:
             raise NotDecided(f"nothing can be decided here: you may not list {', '.join(self._reading.unseen)}")
-        view, after = answered_with(question, self._cluster, self._config, self._now, self.sight, self._beside())
+        view, after = answered(question, self._cluster, self._config, self._now, self.sight, self._beside())
         if question.seconds:
             before = Scene(self._cluster, self._config)
             head = Head(self._now, question.seconds, adapts=True)
@@ -144,22 +144,6 @@ class Here:
 
     def _beside(self) -> list[tuple[AnyKind, Object]]:
         return [pair for pair in self._reading.objects if pair[0] is PRIORITY_CLASSES]
-
-    def _key(self, key: str) -> str:
-        """The job that a caller means: by its key, or by the name of the object that she submitted."""
-        jobs = self.tally.snapshot.jobs.number
-        if key in jobs and self.sight.of(key):
-            return key
-        namespace, _, name = key.partition("/")
-        mine = sorted(
-            job for job, owner in self.tally.owners.items() if owner.name == name and job.partition("/")[0] == namespace
-        )
-        if len(mine) == 1:
-            return mine[0]
-        if mine:
-            more = f" and {len(mine) - 5} more" if len(mine) > 5 else ""
-            raise NoJob(f"`{key}` has {len(mine)} jobs: name one of {', '.join(mine[:5])}{more}")
-        raise NoJob(f"no job `{key}` was found that you may see")
 
     def _forecast(self, key: str, go_on: Callable[[], bool]) -> ForecastView:
         latest = self._latest(go_on)

@@ -8,7 +8,7 @@ machine, and nowhere else.
 from __future__ import annotations
 
 import ipaddress
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit
 
 import msgspec
@@ -27,6 +27,7 @@ AGGREGATED = "aggregated"
 PAGE = 500
 """Items of one request; `maar web` has an upper limit of its own."""
 T = TypeVar("T", bound=View)
+L = TypeVar("L", JobsAnswer, NodesAnswer, QueuesAnswer)
 
 
 def server_access(url: str, kube: Access, ca_file: str | None) -> Access:
@@ -67,23 +68,13 @@ class There:
 
     async def jobs(self, seconds: float = 0.0) -> JobsAnswer:
         """All jobs; the forecasts are the server's."""
-        first = found = await self._get("/jobs", JobsAnswer, limit=str(PAGE))
-        items = list(first.items)
-        while found.next is not None:
-            found = await self._get("/jobs", JobsAnswer, limit=str(PAGE), offset=str(found.next))
-            items += found.items
-        return msgspec.structs.replace(first, items=items, next=None)
+        return await self._all("/jobs", JobsAnswer)
 
     async def nodes(self) -> NodesAnswer:
-        first = found = await self._get("/nodes", NodesAnswer, limit=str(PAGE))
-        items = list(first.items)
-        while found.next is not None:
-            found = await self._get("/nodes", NodesAnswer, limit=str(PAGE), offset=str(found.next))
-            items += found.items
-        return msgspec.structs.replace(first, items=items, next=None)
+        return await self._all("/nodes", NodesAnswer)
 
     async def queues(self) -> QueuesAnswer:
-        return await self._get("/queues", QueuesAnswer)
+        return await self._all("/queues", QueuesAnswer)
 
     async def job(self, key: str, seconds: float, when: bool = False) -> JobAnswer:
         """Everything about a job; the forecast is the server's, whether `when` asks for it or not."""
@@ -97,6 +88,15 @@ class There:
             "POST", f"{self._prefix}/what-if", body=msgspec.json.encode(question), timeout=120.0
         )
         return msgspec.json.decode(body, type=WhatIfAnswer)
+
+    async def _all(self, path: str, kind: type[L]) -> L:
+        """A whole list, part by part."""
+        first = found = await self._get(path, kind, limit=str(PAGE))
+        items: list[Any] = list(first.items)
+        while found.next is not None:
+            found = await self._get(path, kind, limit=str(PAGE), offset=str(found.next))
+            items += found.items
+        return msgspec.structs.replace(first, items=items, next=None)
 
     async def _get(self, path: str, kind: type[T], **params: str) -> T:
         try:

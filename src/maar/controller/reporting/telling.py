@@ -163,6 +163,8 @@ class Writes(msgspec.Struct, frozen=True):
     event: str
     """The text of an event on the subject; empty: no event."""
     code: str = ""
+    admitted: bool = False
+    """Whether the group's status says from now on that it is admitted: an event on the subject says so too."""
     job: str = ""
     """Empty: the writes are about queues."""
     removes: Place | None = None
@@ -182,7 +184,9 @@ def report(seen: Seen, record: Record, now: float) -> tuple[Writes, Record]:
     allowed, record = True, replace(record, held_until=None, pods={key: one.mark for key, one in pods.items()})
     if standing is not None and _is_change(seen, record, standing, pods, now):
         allowed, record = _spend(record, now)
+    admits = record.admission is not None
     status, record = _group_status(seen, record, standing, allowed, now)
+    admitted = admits and status is not None and record.in_status == str(Phase.INQUEUE)
     note, record = _note(seen, record, standing, allowed)
     refreshes = seen.refresh and seen.alone and standing is not None
     due = {key: one for key, one in pods.items() if refreshes or (one.is_due and (allowed or one.is_first))}
@@ -197,7 +201,7 @@ def report(seen: Seen, record: Record, now: float) -> tuple[Writes, Record]:
         if told and record.in_event != standing.says:
             text, code = standing.details, standing.says
         record = replace(record, in_event=standing.says)
-    return Writes(tuple(patches), seen.subject, text, code, seen.job.key), replace(
+    return Writes(tuple(patches), seen.subject, text, code, admitted, seen.job.key), replace(
         record, stale=_is_stale(seen, record, standing, now)
     )
 

@@ -25,13 +25,15 @@ from maar.controller.writing.refusals import Refusals
 from maar.controller.writing.resizes import Resizes
 from maar.kube.client.errors import Conflict, NotFound
 from maar.kube.wire.api_resources import PODS
-from maar.kube.write.events import EventWriter
+from maar.kube.write.events import EventWriter, Reference
 from maar.kube.write.executor import Bind, Delete, Evict, Executor, Failed, Outcome, Patch, Work
 from maar.model.plan import Plan
+from maar.model.verdicts import NOMINATED
 
 WITHDRAWN = "Withdrawn"
 """The reason of binds that were not sent, because the decision about their gang no longer holds."""
 ONE_BOUND = "bound one of its pods"
+ADMITTED = "its group is admitted: its pods may be created and placed"
 
 
 class Outbox:
@@ -84,11 +86,18 @@ class Outbox:
         for writes in self._reports.after(plan, now):
             for patch in writes.patches:
                 self._submit_patch(patch, partial(self._reported, writes, patch))
-            if writes.event and writes.subject is not None:
-                about = writes.subject.tells
-                self._events.emit(about, "Warning", "FailedScheduling", writes.event, code=writes.code)
+            if writes.subject is not None:
+                self._tell(writes, writes.subject.tells)
         if self._provisioning.has_work:
             self._ask_for_nodes(now)
+
+    def _tell(self, writes: Writes, about: Reference) -> None:
+        """Events on the object of a job's owner."""
+        if writes.admitted:
+            self._events.emit(about, "Normal", "Admitted", ADMITTED)
+        if writes.event:
+            type_, reason = ("Normal", NOMINATED) if writes.code == NOMINATED else ("Warning", "FailedScheduling")
+            self._events.emit(about, type_, reason, writes.event, code=writes.code)
 
     def _reported(self, writes: Writes, patch: Patch, outcome: Outcome) -> None:
         if isinstance(outcome, Failed) and not isinstance(outcome.error, NotFound):

@@ -42,6 +42,8 @@ class UtilisationAnswer(Answer, frozen=True):
 
 class QueuesAnswer(Answer, frozen=True):
     items: list[QueueView]
+    total: int
+    next: int | None = None
 
 
 class NodesAnswer(Answer, frozen=True):

@@ -83,21 +83,13 @@ def answered(
     now: float,
     sight: Sight,
     beside: list[tuple[AnyKind, Object]],
-) -> WhatIfView:
-    """The answer for one viewer; raises `Refused`. `beside` are objects of the cluster that manifests refer to."""
-    return answered_with(question, cluster, config, now, sight, beside)[0]
-
-
-def answered_with(
-    question: Question,
-    cluster: Cluster,
-    config: Config,
-    now: float,
-    sight: Sight,
-    beside: list[tuple[AnyKind, Object]],
     standing: Standing | None = None,
 ) -> tuple[WhatIfView, Scene]:
-    """The answer, and the scene with the edits. `standing`: of the shard whose recorded cycle is decided again."""
+    """The answer for one viewer, and the scene with the edits; raises `Refused`.
+
+    `beside` are objects of the cluster that manifests refer to. `standing` is that of the shard whose recorded cycle is
+    decided again.
+    """
     edits: list[Edit] = [*_read(question.manifests, now, sight, beside), *question.edits]
     added = len(edits) - len(question.edits)
     if not edits:

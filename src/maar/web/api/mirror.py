@@ -27,6 +27,7 @@ from maar.history.history import History
 from maar.kube.client.api import Api
 from maar.kube.picture.shards import sharing_of
 from maar.kube.read.shards import BrokenMap
+from maar.model.jobs import Job, Phase
 from maar.model.plan import Plan, Wait
 from maar.model.snapshot import Cluster, Snapshot
 from maar.model.tasks import Status
@@ -158,12 +159,20 @@ class Mirror:
 
     def size_of(self, job: str) -> int | None:
         """The workers that an elastic job has now; `None` if it is gone."""
+        found = self._job(job)
+        return None if found is None or found.elastic is None else found.elastic.now
+
+    def is_admitted(self, job: str) -> bool:
+        """Whether a job is there and admitted now."""
+        found = self._job(job)
+        return found is not None and found.phase is not Phase.PENDING
+
+    def _job(self, key: str) -> Job | None:
         if self.moment is None:
             return None
         jobs = self.moment.tally.snapshot.jobs
-        row = jobs.number.get(job)
-        elastic = None if row is None else jobs.jobs[row].elastic
-        return None if elastic is None else elastic.now
+        row = jobs.number.get(key)
+        return None if row is None else jobs.jobs[row]
 
     # -- after a cycle
 

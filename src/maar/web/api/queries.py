@@ -1,14 +1,16 @@
-"""Query parameters: which jobs and nodes, in which order, which part of them."""
+"""Query parameters: which jobs, nodes and queues, in which order, which part of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from maar.config.problems import unknown
 from maar.model.jobs import Job
+from maar.model.queues import Queue
+from maar.views.nodes import NODE_STATES, node_state
 from maar.views.records import State
 from maar.views.tally import STATES, Tally
 from maar.web.api.errors import Refused
@@ -36,7 +38,7 @@ class JobQuery(Query, frozen=True):
     owner: str = ""
     """The submitted object, as `Kind` or `Kind/name`."""
     sort: str = "name"
-    """A field of `SORTS`; with `-` before it, the largest first."""
+    """A field of `ORDERS`; with `-` before it, the largest first."""
 
 
 class NodeQuery(Query, frozen=True):
@@ -44,6 +46,16 @@ class NodeQuery(Query, frozen=True):
 
     limit: int = 1000
     state: str = ""
+    sort: str = "name"
+
+
+class QueueQuery(Query, frozen=True):
+    """Which queues."""
+
+    limit: int = 1000
+    state: str = ""
+    """One or more of `open`, `closed` and `invalid`."""
+    sort: str = "name"
 
 
 class DetailQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -84,32 +96,63 @@ BOUNDS: Mapping[str, tuple[float, float]] = {
     "before": (0, 10**9),
     "budget": (0.0, 10.0),
 }
-NODE_STATES = ("ready", "cordoned", "failed", "tainted", "locked")
 
-Sort = Callable[[Tally, int], Any]
+Order = Callable[[Tally, int], Any]
+"""What a row is sorted by."""
 
 
-def _of_job(get: Callable[[Job], Any]) -> Sort:
+def _of_job(get: Callable[[Job], Any]) -> Order:
     return lambda tally, row: get(tally.snapshot.jobs.jobs[row])
 
 
-SORTS: dict[str, Sort] = {
-    "name": _of_job(lambda job: job.key),
-    "created": _of_job(lambda job: job.created),
-    "since": _of_job(lambda job: job.created if job.waiting_since is None else job.waiting_since),
-    "priority": _of_job(lambda job: job.priority),
-    "queue": _of_job(lambda job: job.queue),
-    "state": lambda tally, row: int(tally.states[row]),
+def _of_queue(get: Callable[[Queue], Any]) -> Order:
+    return lambda tally, row: get(tally.snapshot.queues.queues[row])
+
+
+def _node_state(tally: Tally, row: int) -> str:
+    node = tally.snapshot.nodes.nodes[row]
+    return node_state(node, node.name in tally.locked)
+
+
+def _queue_state(tally: Tally, row: int) -> str:
+    tree = tally.snapshot.queues
+    return "invalid" if tree.broken[row] else "open" if tree.queues[row].open else "closed"
+
+
+STATES_OF: Mapping[type[Any], Sequence[str]] = {
+    JobQuery: [state.value for state in State],
+    NodeQuery: NODE_STATES,
+    QueueQuery: ("open", "closed", "invalid"),
+}
+ORDERS: Mapping[type[Any], Mapping[str, Order]] = {
+    JobQuery: {
+        "name": _of_job(lambda job: job.key),
+        "created": _of_job(lambda job: job.created),
+        "since": _of_job(lambda job: job.created if job.waiting_since is None else job.waiting_since),
+        "priority": _of_job(lambda job: job.priority),
+        "queue": _of_job(lambda job: job.queue),
+        "state": lambda tally, row: int(tally.states[row]),
+    },
+    NodeQuery: {
+        "name": lambda tally, row: tally.snapshot.nodes.names[row],
+        "state": lambda tally, row: NODE_STATES.index(_node_state(tally, row)),
+        "free": lambda tally, row: int(tally.free[row]),
+    },
+    QueueQuery: {
+        "name": _of_queue(lambda queue: queue.name),
+        "weight": _of_queue(lambda queue: queue.weight),
+        "priority": _of_queue(lambda queue: queue.priority),
+    },
 }
 
 
 def pattern(kind: type[Any], name: str) -> str | None:
     """What a parameter of a query may look like, as a regular expression for the document; `None`: any text."""
-    if name == "state" and issubclass(kind, (JobQuery, NodeQuery)):
-        one = "|".join(NODE_STATES if issubclass(kind, NodeQuery) else [state.value for state in State])
+    if name == "state" and kind in STATES_OF:
+        one = "|".join(STATES_OF[kind])
         return f"^(({one})(,({one}))*)?$"
-    if name == "sort" and issubclass(kind, JobQuery):
-        return f"^-?({'|'.join(SORTS)})$"
+    if name == "sort" and kind in ORDERS:
+        return f"^-?({'|'.join(ORDERS[kind])})$"
     return None
 
 
@@ -129,12 +172,10 @@ def read(kind: type[Any], given: Mapping[str, list[str]]) -> Any:
             raise Refused(
                 400, f"expected a number from {least:g} to {most:g}, got `{texts_of(given, name)}`", f"query.{name}"
             )
-    if isinstance(made, JobQuery):
-        _check_states(made.state, [state.value for state in State])
-        if made.sort.removeprefix("-") not in SORTS:
-            raise Refused(400, unknown("order", made.sort.removeprefix("-"), list(SORTS)), "query.sort")
-    if isinstance(made, NodeQuery):
-        _check_states(made.state, NODE_STATES)
+    if kind in ORDERS:
+        _check_states(made.state, STATES_OF[kind])
+        if (order := made.sort.removeprefix("-")) not in ORDERS[kind]:
+            raise Refused(400, unknown("order", order, list(ORDERS[kind])), "query.sort")
     return made
 
 
@@ -172,9 +213,28 @@ def chosen_jobs(tally: Tally, rows: list[int], query: JobQuery) -> list[int]:
         rows = [row for row in rows if int(tally.states[row]) in wanted]
     if query.owner:
         rows = [row for row in rows if _owned(tally, jobs[row].key, query.owner)]
-    sort = SORTS[query.sort.removeprefix("-")]
-    rows = sorted(rows, key=lambda row: jobs[row].key)
-    return sorted(rows, key=lambda row: sort(tally, row), reverse=query.sort.startswith("-"))
+    return _ordered(tally, rows, query)
+
+
+def chosen_nodes(tally: Tally, query: NodeQuery) -> list[int]:
+    return _in_state(tally, range(len(tally.snapshot.nodes)), query, _node_state)
+
+
+def chosen_queues(tally: Tally, query: QueueQuery) -> list[int]:
+    return _in_state(tally, range(len(tally.snapshot.queues)), query, _queue_state)
+
+
+def _in_state(tally: Tally, rows: Iterable[int], query: NodeQuery | QueueQuery, state: Order) -> list[int]:
+    wanted = set(query.state.split(",")) if query.state else None
+    return _ordered(tally, [row for row in rows if wanted is None or state(tally, row) in wanted], query)
+
+
+def _ordered(tally: Tally, rows: Iterable[int], query: JobQuery | NodeQuery | QueueQuery) -> list[int]:
+    """The rows in the order of a query; equal ones by name."""
+    orders = ORDERS[type(query)]
+    order = orders[query.sort.removeprefix("-")]
+    named = sorted(rows, key=lambda row: orders["name"](tally, row))
+    return sorted(named, key=lambda row: order(tally, row), reverse=query.sort.startswith("-"))
 
 
 def _owned(tally: Tally, job: str, owner: str) -> bool:

@@ -28,7 +28,7 @@ from maar.web.api.answers import (
 from maar.web.api.asking import Question
 from maar.web.api.desk import Api1, Asked
 from maar.web.api.handlers import reading, training, what_if
-from maar.web.api.queries import DecisionQuery, DetailQuery, JobQuery, KindQuery, NodeQuery, NoQuery
+from maar.web.api.queries import DecisionQuery, DetailQuery, JobQuery, KindQuery, NodeQuery, NoQuery, QueueQuery
 from maar.web.api.writing import Submission
 
 
@@ -53,8 +53,8 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "/whoami", reading.who, WhoAmI, "Who asks, and which namespaces she may see"),
     Route("GET", "/cluster", reading.cluster, ClusterAnswer, "The whole cluster"),
     Route("GET", "/utilisation", reading.utilisation, UtilisationAnswer, "GPUs in use over the last day, by queue"),
-    Route("GET", "/queues", reading.queues, QueuesAnswer, "All queues"),
-    Route("GET", "/nodes", reading.nodes, NodesAnswer, "Nodes, by name", NodeQuery),
+    Route("GET", "/queues", reading.queues, QueuesAnswer, "Queues", QueueQuery),
+    Route("GET", "/nodes", reading.nodes, NodesAnswer, "Nodes", NodeQuery),
     Route("GET", "/jobs", reading.jobs, JobsAnswer, "The jobs that the user may see", JobQuery),
     Route(
         "GET",

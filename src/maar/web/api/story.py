@@ -1,11 +1,12 @@
 """The story of a job: what happened to it, from its object, from events, and from the history, oldest first.
 
-What cannot be read is left out, and a line says so. Sentences pass through the viewer's sight.
+A source that cannot be read is left out, and named. Sentences pass through the viewer's sight.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 from datetime import datetime
 from typing import Any
 
@@ -13,9 +14,10 @@ import msgspec
 
 from maar.history.errors import HistoryError
 from maar.history.history import History
-from maar.history.records import Event, EventKind
+from maar.history.records import RUNS, Event, EventKind
 from maar.kube.client.api import Api
 from maar.kube.client.errors import ApiError
+from maar.model.jobs import Job
 from maar.views.records import OwnerView, StoryView
 from maar.views.sight import Sight
 
@@ -26,6 +28,7 @@ MOST = 200
 TIMEOUT = 5.0
 PREEMPTED = "Preempted"
 """The reason of Maar's events on pods that it evicts."""
+QUOTED = re.compile(r"`([^`]*)`")
 TOGETHER = 10.0
 """Seconds within which evictions with the same message are one entry. Tuned by hand."""
 
@@ -40,14 +43,24 @@ WORDS = {
 }
 
 
+class Story(msgspec.Struct, frozen=True):
+    """What happened to a job, as far as it could be read."""
+
+    entries: tuple[StoryView, ...] = ()
+    without: tuple[str, ...] = ()
+    """Sources that could not be read: `events`, `history`."""
+
+
 class _Involved(msgspec.Struct):
-    kind: str = ""
     name: str = ""
-    uid: str = ""
 
 
 class _Metadata(msgspec.Struct, rename="camel"):
     creation_timestamp: str | None = None
+
+
+class _Series(msgspec.Struct):
+    count: int = 1
 
 
 class _Event(msgspec.Struct, rename="camel"):
@@ -57,6 +70,7 @@ class _Event(msgspec.Struct, rename="camel"):
     message: str = ""
     last_timestamp: str | None = None
     event_time: str | None = None
+    series: _Series | None = None
 
 
 class _Events(msgspec.Struct):
@@ -64,65 +78,101 @@ class _Events(msgspec.Struct):
 
 
 async def story_of(
-    api: Api,
-    history: History,
-    job: str,
-    created: float,
-    owner: OwnerView | None,
-    sight: Sight,
-    namespaces: frozenset[str],
-) -> tuple[StoryView, ...]:
+    api: Api, history: History, job: Job, owner: OwnerView | None, sight: Sight, namespaces: frozenset[str]
+) -> Story:
     """The story of a job that the viewer may see."""
-    namespace, _, name = job.partition("/")
+    namespace, _, name = job.key.partition("/")
     names = sorted({name, *(() if owner is None else (owner.name,))})
     happened, *told = await asyncio.gather(
-        _from_history(history, namespace, name),
-        _evictions(api, namespace, job),
+        _from_history(history, job),
+        _evictions(api, namespace, job.key),
         *(_from_events(api, namespace, each) for each in names),
     )
-    found = [StoryView(at=created, what="Created", words="created", source="object"), *happened]
-    for events in told:
-        found += events
+    found = [StoryView(at=job.created, what="Created", words="created", source="object")]
+    found += happened or _from_object(job)
+    for entries in told:
+        found += entries or ()
     found.sort(key=lambda entry: (entry.at, entry.what, entry.words))
-    return tuple(msgspec.structs.replace(entry, words=sight.said(entry.words, namespaces)) for entry in found[-MOST:])
+    shown = (msgspec.structs.replace(entry, words=sight.said(entry.words, namespaces)) for entry in found[-MOST:])
+    unread = {"events": None in told, "history": happened is None}
+    return Story(tuple(shown), tuple(source for source, lacks in unread.items() if lacks))
 
 
-async def _from_history(history: History, namespace: str, name: str) -> list[StoryView]:
+def _from_object(job: Job) -> list[StoryView]:
+    """What Maar notes on the object of an elastic job itself (`maar.dev/elastic`): its first start and last change."""
+    if job.elastic is None:
+        return []
+    past, now = job.elastic.past, job.elastic.now
+    found = []
+    if past.first_start is not None:
+        found.append(StoryView(at=past.first_start, what="Started", words="started", source="object"))
+    if past.last_resize is not None and past.last_resize != past.first_start:
+        words = f"resized: it has {now} workers since then" if now else "suspended"
+        what = "Resized" if now else "Suspended"
+        found.append(StoryView(at=past.last_resize, what=what, words=words, source="object", workers=now))
+    return found
+
+
+async def _from_history(history: History, job: Job) -> list[StoryView] | None:
+    """Accounting events; `None` if they cannot be read."""
     if not history.on:
         return []
+    namespace, _, name = job.key.partition("/")
     try:
         events = await history.events_of(namespace, name)
     except HistoryError:
-        return []
-    return [_entry(event) for event in events[-MOST:]]
+        return None
+    # Earlier jobs may have had the same name: the story begins after the end of the last one.
+    ends = [i for i, event in enumerate(events) if event.kind is EventKind.ENDED and event.uid != job.uid]
+    return [_entry(event) for event in events[ends[-1] + 1 if ends else 0 :]]
 
 
 def _entry(event: Event) -> StoryView:
     words = WORDS[event.kind].format(before=event.before, after=event.after, how=event.how)
-    return StoryView(at=event.at, what=event.kind.value.capitalize(), words=words, source="history")
+    workers = event.after if event.kind in RUNS else None if event.kind is EventKind.SUBMITTED else 0
+    return StoryView(at=event.at, what=event.kind.value.capitalize(), words=words, source="history", workers=workers)
 
 
-async def _from_events(api: Api, namespace: str, name: str) -> list[StoryView]:
+async def _from_events(api: Api, namespace: str, name: str) -> list[StoryView] | None:
     """Events about objects of this name."""
-    return [
-        StoryView(at=at, what=event.reason, words=event.message, source="event")
-        for event in await _read(api, namespace, f"involvedObject.name={name}")
-        if event.involved_object.name == name and (at := _time(event)) is not None
-    ]
+    events = await _read(api, namespace, f"involvedObject.name={name}")
+    return (
+        None
+        if events is None
+        else [
+            StoryView(at=at, what=event.reason, words=_words(event), source="event")
+            for event in events
+            if event.involved_object.name == name and (at := _time(event)) is not None
+        ]
+    )
 
 
-async def _evictions(api: Api, namespace: str, job: str) -> list[StoryView]:
-    """Evictions of pods of the job, which may be gone: each event is about a pod, and its message names the job."""
+def _words(event: _Event) -> str:
+    times = 1 if event.series is None else event.series.count
+    return event.message if times <= 1 else f"{event.message} ({times} times)"
+
+
+async def _evictions(api: Api, namespace: str, job: str) -> list[StoryView] | None:
+    """Evictions of pods of the job, which may be gone: each event is about a pod, and its message names jobs.
+
+    The first one is the job that loses the pod.
+    """
     times: dict[str, list[float]] = {}
-    for event in await _read(api, namespace, f"reason={PREEMPTED}"):
+    events = await _read(api, namespace, f"reason={PREEMPTED}")
+    for event in events or ():
         at = _time(event)
-        if event.reason == PREEMPTED and at is not None and f"of `{job}`" in event.message:
+        loser = next((key for key in QUOTED.findall(event.message) if "/" in key), "")
+        if event.reason == PREEMPTED and at is not None and loser == job:
             times.setdefault(event.message, []).append(at)
-    return [
-        StoryView(at=group[0], what="Evicted", words=f"{words}: {_pods(len(group))}", source="event")
-        for words, moments in times.items()
-        for group in _together(sorted(moments))
-    ]
+    return (
+        None
+        if events is None
+        else [
+            StoryView(at=group[0], what="Evicted", words=f"{words}: {_pods(len(group))}", source="event")
+            for words, moments in times.items()
+            for group in _together(sorted(moments))
+        ]
+    )
 
 
 def _together(moments: list[float]) -> list[list[float]]:
@@ -140,15 +190,14 @@ def _pods(count: int) -> str:
     return f"{count} pods" if count != 1 else "1 pod"
 
 
-async def _read(api: Api, namespace: str, selector: str) -> list[_Event]:
-    """Events of a namespace; none if they may not be read."""
+async def _read(api: Api, namespace: str, selector: str) -> list[_Event] | None:
+    """Events of a namespace; `None` if they cannot be read."""
+    params = {"fieldSelector": selector, "limit": "500"}
     try:
-        body = await api.get(
-            EVENTS.format(namespace), params={"fieldSelector": selector, "limit": "500"}, timeout=TIMEOUT
-        )
+        body = await api.get(EVENTS.format(namespace), params=params, timeout=TIMEOUT)
         return msgspec.json.decode(body, type=_Events).items
     except (ApiError, msgspec.DecodeError):
-        return []
+        return None
 
 
 def _time(event: _Event) -> float | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -13,10 +12,10 @@ from maar.controller.record import RecordingError
 from maar.history.forecasts import ForecastLog
 from maar.views.cluster import cluster_view
 from maar.views.decisions import Cycle, decision_view
-from maar.views.jobs import job_detail, job_views, visible_rows
-from maar.views.nodes import node_state, node_views
+from maar.views.jobs import NoJob, job_detail, job_named, job_views, visible_rows
+from maar.views.nodes import node_views
 from maar.views.queues import queue_views
-from maar.views.records import ForecastView, JobDetail, JobView
+from maar.views.records import ForecastView, JobDetail, JobView, NodeView, QueueView
 from maar.views.sight import Sight
 from maar.web.api.answers import (
     ClusterAnswer,
@@ -33,7 +32,17 @@ from maar.web.api.answers import (
 from maar.web.api.desk import GOOD_FOR, NO_FORECASTS, REMEMBERED, Api1, Asked
 from maar.web.api.errors import Refused
 from maar.web.api.mirror import POINT_EVERY
-from maar.web.api.queries import DecisionQuery, DetailQuery, JobQuery, NodeQuery, chosen_jobs
+from maar.web.api.queries import (
+    DecisionQuery,
+    DetailQuery,
+    JobQuery,
+    NodeQuery,
+    Query,
+    QueueQuery,
+    chosen_jobs,
+    chosen_nodes,
+    chosen_queues,
+)
 from maar.web.api.recordings import Recording
 from maar.web.api.story import story_of
 from maar.web.forecasting.view import of_job, quality_view, with_forecast, with_forecasts
@@ -64,22 +73,24 @@ async def utilisation(api: Api1, asked: Asked) -> UtilisationAnswer:
 
 
 async def queues(api: Api1, asked: Asked) -> QueuesAnswer:
-    views = await api.made(lambda: queue_views(asked.moment.tally, asked.sight))
-    return QueuesAnswer(**api.stamp(asked.moment), items=views)
+    query: QueueQuery = asked.query
+    tally = asked.moment.tally
+
+    def make() -> tuple[list[QueueView], int]:
+        rows = chosen_queues(tally, query)
+        return queue_views(tally, asked.sight, _part(query, rows)), len(rows)
+
+    items, total = await api.made(make)
+    return QueuesAnswer(**api.stamp(asked.moment), items=items, total=total, next=_next(query, total))
 
 
 async def nodes(api: Api1, asked: Asked) -> NodesAnswer:
     query: NodeQuery = asked.query
     tally = asked.moment.tally
 
-    def make() -> tuple[list[Any], int]:
-        rows = list(range(len(tally.snapshot.nodes)))
-        if query.state:
-            locked = {lock.node for lock in tally.snapshot.cluster.locks}
-            wanted, nodes = set(query.state.split(",")), tally.snapshot.nodes.nodes
-            rows = [row for row in rows if node_state(nodes[row], nodes[row].name in locked) in wanted]
-        part = rows[query.offset : query.offset + query.limit]
-        return node_views(tally, asked.sight, part), len(rows)
+    def make() -> tuple[list[NodeView], int]:
+        rows = chosen_nodes(tally, query)
+        return node_views(tally, asked.sight, _part(query, rows)), len(rows)
 
     items, total = await api.made(make)
     return NodesAnswer(**api.stamp(asked.moment), items=items, total=total, next=_next(query, total))
@@ -89,12 +100,10 @@ async def jobs(api: Api1, asked: Asked) -> JobsAnswer:
     query: JobQuery = asked.query
     tally = asked.moment.tally
 
-    def make() -> tuple[list[Any], int, dict[str, int]]:
-        seen = visible_rows(tally, asked.sight)
-        rows = chosen_jobs(tally, seen, query)
+    def make() -> tuple[list[JobView], int, dict[str, int]]:
+        rows = chosen_jobs(tally, visible_rows(tally, asked.sight), query)
         hidden = tally.by_state(~tally.seen(asked.sight))
-        part = rows[query.offset : query.offset + query.limit]
-        views = with_forecasts(job_views(tally, asked.sight, part), api.latest)
+        views = with_forecasts(job_views(tally, asked.sight, _part(query, rows)), api.latest)
         return views, len(rows), {state: n for state, n in hidden.items() if n}
 
     items, total, others = await api.made(make)
@@ -103,17 +112,17 @@ async def jobs(api: Api1, asked: Asked) -> JobsAnswer:
 
 async def job(api: Api1, asked: Asked) -> JobAnswer:
     query: DetailQuery = asked.query
-    key = f"{asked.parts['namespace']}/{asked.parts['name']}"
     tally, sight = asked.moment.tally, asked.sight
-    row = tally.snapshot.jobs.number.get(key)
-    if row is None or not sight.of(key):
-        raise Refused(404, "no such job that you may see")
+    try:
+        key = job_named(tally, f"{asked.parts['namespace']}/{asked.parts['name']}", sight)
+    except NoJob as error:
+        raise Refused(404, str(error)) from None
     found = await _why(api, asked, key, query)
-    job = tally.snapshot.jobs.jobs[row]
-    story = await story_of(api.kube, api.history, key, job.created, tally.owners.get(key), sight, tally.namespaces)
+    job = tally.snapshot.jobs.jobs[tally.snapshot.jobs.number[key]]
+    story = await story_of(api.kube, api.history, job, tally.owners.get(key), sight, tally.namespaces)
 
     def make() -> JobDetail:
-        view = job_detail(tally, found, sight, story)
+        view = job_detail(tally, found, sight, story.entries, story_without=story.without)
         forecast = _forecast_of(api, view.job, sight, tally.namespaces)
         return replace(view, job=with_forecast(view.job, api.latest), forecast=forecast)
 
@@ -209,6 +218,10 @@ def _not_kept(log: ForecastLog) -> str:
     return "the history cannot be written" if log.problem else ""
 
 
-def _next(query: Any, total: int) -> int | None:
+def _part(query: Query, rows: list[int]) -> list[int]:
+    return rows[query.offset : query.offset + query.limit]
+
+
+def _next(query: Query, total: int) -> int | None:
     end = query.offset + query.limit
     return end if end < total else None

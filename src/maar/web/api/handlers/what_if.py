@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from maar.controller.record import RecordingError
 from maar.views.answers import ShiftsView, WhatIfView
 from maar.web.api.answers import WhatIfAnswer
-from maar.web.api.asking import Question, answered_with, namespaces_of
+from maar.web.api.asking import Question, answered, namespaces_of
 from maar.web.api.desk import NO_FORECASTS, Api1, Asked
 from maar.web.api.errors import Refused
 from maar.web.api.mirror import Moment
@@ -36,7 +36,7 @@ async def what_if(api: Api1, asked: Asked) -> WhatIfAnswer:
             names |= {job.namespace for job in scene.cluster.jobs}
         sight = await api.access.sight(asked.user, names) if question.recording else asked.sight
         make = partial(
-            answered_with,
+            answered,
             question,
             scene.cluster,
             scene.config,

@@ -80,16 +80,14 @@ export class Api {
   /** Call `take({event, data})` for each event, for ever: it connects again when the connection ends. */
   async stream(take, state, signal) {
     let pause = PAUSE.first;
-    let last = "";
     while (!signal.aborted) {
       try {
-        const headers = this.headers({ Accept: "text/event-stream", ...(last ? { "Last-Event-ID": last } : {}) });
+        const headers = this.headers({ Accept: "text/event-stream" });
         const response = await fetch(new URL(`${BASE}stream`, document.baseURI), { headers, signal, cache: "no-store", credentials: "omit" });
         if (!response.ok) throw await this.refused(response);
         state(true);
         pause = PAUSE.first;
         for await (const event of events(response.body)) {
-          if (event.id) last = event.id;
           if (event.data) take({ event: event.event, data: JSON.parse(event.data) });
         }
       } catch (error) {
@@ -117,14 +115,14 @@ export async function* events(body) {
 }
 
 function parse(text) {
-  const found = { event: "message", data: "", id: "" };
+  const found = { event: "message", data: "" };
   for (const line of text.split(/\r?\n/)) {
     const at = line.indexOf(":");
     if (at === 0) continue;
     const name = at < 0 ? line : line.slice(0, at);
     const value = at < 0 ? "" : line.slice(at + 1).replace(/^ /, "");
     if (name === "data") found.data += (found.data ? "\n" : "") + value;
-    else if (name === "event" || name === "id") found[name] = value;
+    else if (name === "event") found.event = value;
   }
   return found;
 }

@@ -27,9 +27,9 @@ export class Live {
   async load() {
     const { api, store } = this;
     this.late ??= [];
-    const [cluster, queues, nodes, jobs] = await Promise.all([api.get("cluster"), api.get("queues"), api.all("nodes"), api.all("jobs")]);
+    const [cluster, queues, nodes, jobs] = await Promise.all([api.get("cluster"), api.all("queues"), api.all("nodes"), api.all("jobs")]);
     store.time(cluster);
-    store.setQueues(queues.items);
+    store.setQueues(queues);
     store.setCluster(cluster.cluster);
     store.setNodes(nodes);
     store.setJobs(jobs);
@@ -84,9 +84,9 @@ export class Live {
     if (this.timer) return;
     this.timer = setTimeout(async () => {
       try {
-        const [cluster, queues] = await Promise.all([this.api.get("cluster"), this.api.get("queues")]);
+        const [cluster, queues] = await Promise.all([this.api.get("cluster"), this.api.all("queues")]);
         this.store.time(cluster);
-        this.store.setQueues(queues.items);
+        this.store.setQueues(queues);
         this.store.setCluster(cluster.cluster);
         this.store.tell({ cluster: true, queues: true });
       } catch {

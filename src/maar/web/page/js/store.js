@@ -58,7 +58,6 @@ export class Store {
     this.nodes = new Map();
     this.jobs = new Map();
     this.queues = new Map();
-    this.forecasts = new Map();
     this.cluster = undefined;
     this.accelerators = [];
     this.asOf = 0;

@@ -10,7 +10,8 @@ const READ_ON = 500; // milliseconds until the next part of a long recording is 
 const NEWEST = "newest"; // in addresses, instead of a number
 const KINDS = { bind: "pods bound", nominate: "pods nominated", evict: "pods evicted", admit: "jobs admitted", resize: "jobs resized" };
 
-function tally(one) {
+/** What a plan does, in one line. */
+export function tally(one) {
   const pods = (moves) => moves.reduce((sum, move) => sum + Object.keys(move.pods).length, 0);
   const parts = [
     [pods(one.bind) + (one.others.bind ?? 0), "bound"],
@@ -29,15 +30,28 @@ function moves(title, list) {
 /** How the cluster is now, beside what a decision would do. */
 function outcome(now) {
   const parts = [
-    ["of the pods that it would bind", [[now.sameNode, "on the same node"], [now.otherNode, "on another"], [now.waiting, "still waiting"], [now.gone, "gone"]]],
-    ["of those that it would evict", [[now.evicted, "gone or leaving"], [now.stayed, "still there"]]],
+    ["of the pods that it would bind or promise room", [[now.sameNode, "on the same node"], [now.otherNode, "on another"], [now.waiting, "still waiting"], [now.gone, "gone"]]],
+    ["of the jobs that it would admit", [[now.admitted, "admitted"], [now.notAdmitted, "not"]]],
+    ["of the pods that it would evict", [[now.evicted, "gone or leaving"], [now.stayed, "still there"]]],
     ["of the jobs that it would resize", [[now.resized, "with that size"], [now.otherSize, "with another"]]],
   ];
   const told = ([title, counts]) => `${title}, ${counts.filter(([number]) => number).map(([number, words]) => `${number} ${words}`).join(", ")}`;
   return parts.filter(([, counts]) => counts.some(([number]) => number)).map(told).join("; ");
 }
 
-/** One plan, in tables. */
+/** What a plan does, in tables. */
+export function operations(one) {
+  return [
+    moves("Bound", one.bind),
+    moves("Nominated: promised room that is being freed", one.nominate),
+    one.evict.length > 0 && [h("h3", {}, "Evicted"), table("Evicted", ["Job", "Pods", "For", "Why"], one.evict.map((each) => h("tr", {}, h("td", {}, jobLink(each.job)), h("td", { class: "wrap" }, each.pods.join(", ")), h("td", {}, jobLink(each.beneficiary)), h("td", { class: "wrap" }, sentence(each.reason)))))],
+    one.sizes.length > 0 && [h("h3", {}, "Sizes"), table("Sizes", ["Job", "Before", "After", "Why"], one.sizes.map((each) => h("tr", {}, h("td", {}, jobLink(each.job)), h("td", {}, each.before), h("td", {}, each.after || "suspended"), h("td", { class: "wrap" }, sentence(each.why)))))],
+    one.admit.length > 0 && [h("h3", {}, "Admitted"), h("p", {}, one.admit.map((key, i) => [i > 0 && ", ", jobLink(key)]))],
+    Object.keys(one.others).length > 0 && h("p", { class: "dim" }, "Of jobs that you may not see: ", Object.entries(one.others).map(([kind, number]) => `${number} ${KINDS[kind] ?? kind}`).join(", "), "."),
+  ];
+}
+
+/** One decision, in tables. */
 export function plan(one, now) {
   const happened = outcome(one.happened ?? {});
   return [
@@ -46,12 +60,7 @@ export function plan(one, now) {
       ? h("p", { class: "dim" }, "Decided by this process in shadow, from the same cluster and configuration. The scheduler decides by itself.")
       : h("p", { class: "dim wrap" }, `Decided by the scheduler, before brakes: from its recording ${one.recording}.`),
     one.shadow && happened && h("p", {}, `What happened: ${happened}.`),
-    moves("Bound", one.bind),
-    moves("Nominated: promised room that is being freed", one.nominate),
-    one.evict.length > 0 && [h("h3", {}, "Evicted"), table("Evicted", ["Job", "Pods", "For", "Why"], one.evict.map((each) => h("tr", {}, h("td", {}, jobLink(each.job)), h("td", { class: "wrap" }, each.pods.join(", ")), h("td", {}, jobLink(each.beneficiary)), h("td", { class: "wrap" }, sentence(each.reason)))))],
-    one.sizes.length > 0 && [h("h3", {}, "Sizes"), table("Sizes", ["Job", "Before", "After", "Why"], one.sizes.map((each) => h("tr", {}, h("td", {}, jobLink(each.job)), h("td", {}, each.before), h("td", {}, each.after || "suspended"), h("td", { class: "wrap" }, sentence(each.why)))))],
-    one.admit.length > 0 && [h("h3", {}, "Admitted"), h("p", {}, one.admit.map((key, i) => [i > 0 && ", ", jobLink(key)]))],
-    Object.keys(one.others).length > 0 && h("p", { class: "dim" }, "Of jobs that you may not see: ", Object.entries(one.others).map(([kind, number]) => `${number} ${KINDS[kind] ?? kind}`).join(", "), "."),
+    operations(one),
     h("p", {}, h("a", { href: `#/what-if?decision=${one.number}${one.recording ? `&recording=${encodeURIComponent(one.recording)}` : ""}`, "data-key": "replay" }, "Decide it again with another configuration or other edits")),
     (one.wakeAt ?? null) !== null && h("p", { class: "dim" }, `The decision changes by itself at ${clock(one.wakeAt, now)}.`),
   ];

@@ -10,8 +10,8 @@ import { colouring, nodeWords, tipOf } from "./cluster.js";
 const PAUSE = 3000; // milliseconds between two requests for one job: each costs a decision. Tuned by hand
 const SEARCH = 30000; // milliseconds between two searches for what would start it. Tuned by hand
 const WAITS = new Set(["waiting", "starting", "suspended", "invalid"]);
-const BAD = /evicted|preempted|reclaimed|failed|refused|invalid|suspended|stopped|unschedulable/i;
-const GOOD = /scheduled|bound|admitted|started|resumed|grown|completed|succeeded/i;
+const BAD = /evicted|preempted|failed|invalid|suspended|stopped/i;
+const GOOD = /scheduled|admitted|nominated|started|resumed|succeeded/i;
 
 /** How a job is placed in its queue, and what is ahead of it. */
 export function placeWords(place) {
@@ -57,29 +57,34 @@ export function changes(unblock) {
   );
 }
 
-/** The sizes that the history tells, as points: none before it starts, and each change. */
+/** The sizes that the story tells, as points: none before it starts, and each change. */
 function sizePoints(story, job) {
-  const points = [[job.created, 0]];
-  for (const one of [...story].sort((a, b) => a.at - b.at)) {
-    if (one.source !== "history") continue;
-    const numbers = one.words.match(/\d+/g)?.map(Number) ?? [];
-    if (one.what === "Started" && numbers.length) points.push([one.at, numbers[0]]);
-    else if (one.what === "Resized" && numbers.length > 1) points.push([one.at, numbers[1]]);
-    else if (["Suspended", "Evicted", "Stopped", "Ended"].includes(one.what)) points.push([one.at, 0]);
-  }
-  return points;
+  const told = story.filter((one) => (one.workers ?? null) !== null).sort((a, b) => a.at - b.at);
+  return [[job.created, 0], ...told.map((one) => [one.at, one.workers])];
 }
 
-function story(items, now) {
-  if (!items.length) return h("p", { class: "dim" }, "Nothing has been recorded yet.");
+/** How fast an elastic job is with more workers. */
+function speedUp(speeds) {
+  if (!speeds?.length) return undefined;
+  const row = (one) => h("tr", {}, h("td", {}, one.workers), h("td", {}, `${one.speed.toFixed(2)} times`), h("td", {}, percent(one.speed, one.workers)), h("td", { class: "dim" }, one.measured ? "measured" : "computed"));
+  return [h("h3", {}, "Speed-up, compared with one worker"), table("Speed-up", ["Workers", "Speed", "Of linear", ""], speeds.map(row))];
+}
+
+const SOURCES = { object: "its object", event: "events", history: "the history" };
+
+function story(items, without, now) {
+  if (!items.length && !without?.length) return h("p", { class: "dim" }, "Nothing has been recorded yet.");
   const kind = (what) => (BAD.test(what) ? "bad" : GOOD.test(what) ? "good" : "");
-  return h(
-    "ol",
-    { class: "story" },
-    [...items]
-      .sort((a, b) => a.at - b.at)
-      .map((one) => h("li", { class: kind(one.what) }, h("time", { datetime: new Date(one.at * 1000).toISOString() }, clock(one.at, now)), " ", h("strong", {}, one.what), h("div", { class: "wrap" }, sentence(one.words)), h("span", { class: "dim" }, `from ${one.source === "object" ? "the object" : `${one.source}s`.replace("historys", "the history")}`))),
-  );
+  return [
+    h(
+      "ol",
+      { class: "story" },
+      [...items]
+        .sort((a, b) => a.at - b.at)
+        .map((one) => h("li", { class: kind(one.what) }, h("time", { datetime: new Date(one.at * 1000).toISOString() }, clock(one.at, now)), " ", h("strong", {}, one.what), h("div", { class: "wrap" }, sentence(one.words)), h("span", { class: "dim" }, `from ${SOURCES[one.source] ?? one.source}`))),
+    ),
+    without?.length > 0 && h("p", { class: "warn" }, `Not complete: ${without.join(" and ")} cannot be read now.`),
+  ];
 }
 
 function reasons(list) {
@@ -192,13 +197,14 @@ export function job(root, app, [namespace, name]) {
         h("p", {}, `At least ${count(view.minimum, "pod")}; has ${pods || "no pods"}.`),
         view.elastic && h("p", {}, `Elastic: ${view.elastic.now} workers, from ${view.elastic.min} to ${view.elastic.max}.`),
         view.elastic && points.length > 1 && sizes(points, Math.max(view.elastic?.max ?? 1, ...points.map(([, size]) => size)), now),
+        speedUp(detail.speeds),
         table("Amounts", ["Resource", "Requested", "Has"], Object.keys(view.requests).map((one) => h("tr", {}, h("td", {}, short(one)), h("td", {}, amount(one, view.requests[one])), h("td", {}, amount(one, view.allocated[one] ?? 0))))),
         detail.needs.length > 0 && h("ul", {}, detail.needs.map((one) => h("li", {}, `${count(one.pods, "pod")}${one.role ? ` (${one.role})` : ""}: `, Object.entries(one.requests).map(([resource, text]) => `${short(resource)} ${text}`).join(", ")))),
       ),
     );
     show(
       right,
-      h("section", { class: "card", "aria-label": "Story" }, h("h2", {}, "Story"), story(detail.story, now)),
+      h("section", { class: "card", "aria-label": "Story" }, h("h2", {}, "Story"), story(detail.story, detail.storyWithout, now)),
       h("details", { class: "card" }, h("summary", {}, count(detail.pods.length, "pod")), table("Pods", ["Pod", "Status", "Node"], detail.pods.slice(0, 500).map((pod) => h("tr", {}, h("td", { class: "wrap" }, pod.name, pod.role && h("span", { class: "dim" }, ` ${pod.role}`)), h("td", {}, pod.status), h("td", {}, pod.node ? nodeLink(pod.node) : ""))))),
     );
     const on = new Set(detail.pods.map((pod) => pod.node).filter(Boolean));

@@ -54,7 +54,7 @@ export function waiting(root, app, _params, query) {
     const gpus = (job) => store.accelerators.map((name) => job.requests[name] ?? 0).reduce((a, b) => a + b, 0);
     const row = (job) => {
       const key = keyOf(job);
-      const forecast = job.forecast ?? store.forecasts.get(key);
+      const { forecast } = job;
       const isOpen = opened.has(key);
       return [
         h(

@@ -3,6 +3,7 @@
 import { h, sentence, show, table } from "../dom.js";
 import { count, duration, span } from "../format.js";
 import { jobLink, jobLinks, problem } from "../parts.js";
+import { operations, tally } from "./decisions.js";
 
 /** The edits that the form offers. Names of fields are those of the API; `read` makes a field's value from its text. */
 const words = (text) => text.split(/[\s,]+/).filter(Boolean);
@@ -23,7 +24,7 @@ const EDITS = {
   "set-queue": { label: "Move a job to another queue", fields: [["job", "Job", "namespace/name", String, "jobs"], ["queue", "Queue", "", String, "queues"]] },
   "set-minimum": { label: "Minimum of a job", fields: [["job", "Job", "namespace/name", String, "jobs"], ["minimum", "Pods", "2", number]] },
   "end-jobs": { label: "End jobs", fields: [["jobs", "Jobs", "namespace/name", words, "jobs"]] },
-  "set-algorithm": { label: "Elastic algorithm of a pool", fields: [["pool", "Pool", "default", String], ["algorithm", "Algorithm", "", String, "algorithms"]] },
+  "set-algorithm": { label: "Elastic algorithm of a pool", fields: [["pool", "Pool", "default", String], ["algorithm", "Algorithm", "afs-l", String]] },
 };
 
 function evictions(title, list) {
@@ -55,6 +56,7 @@ export function answer(found, now) {
     found.reasons.length > 0 && [h("h3", {}, "Why jobs wait"), table("Why jobs wait", ["Job", "Before", "After"], found.reasons.map((one) => h("tr", {}, h("td", {}, jobLink(one.job)), h("td", { class: "wrap", "data-head": "Before" }, sentence(said(one.before))), h("td", { class: "wrap", "data-head": "After" }, sentence(said(one.after))))), { class: "folds" })],
     found.forecasts?.length > 0 && [h("h3", {}, "Forecast start"), table("Forecast start", ["Job", "Before", "After", "Difference"], found.forecasts.map((one) => h("tr", {}, h("td", {}, jobLink(one.job)), h("td", {}, span(one.before?.startP50, one.before?.startP90, now)), h("td", {}, span(one.after?.startP50, one.after?.startP90, now)), h("td", {}, shift(one))))), h("p", { class: "dim" }, `From ${count(found.forecast?.rollouts ?? 0, "roll-out")} of the same futures, ${found.forecast?.arrivals ? "with" : "without"} jobs that come later: once without and once with the edits.${found.forecast?.others ? ` ${count(found.forecast.others, "job")} of others wait too.` : ""}`)],
     found.forecast?.words && h("p", { class: "dim" }, `Forecast starts: ${found.forecast.words}.`),
+    found.plan && h("details", {}, h("summary", {}, `The whole plan with the edits: ${tally(found.plan)}`), operations(found.plan)),
     Object.keys(others).length > 0 && h("p", { class: "dim" }, "Of jobs that you may not see: ", Object.entries(others).map(([kind, value]) => `${value} in “${kind}”`).join(", "), "."),
   ];
 }

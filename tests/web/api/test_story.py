@@ -1,0 +1,195 @@
+"""The story of a job: what the scheduler beside it really did, what the history has, and what cannot be read."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+from tests.support.live import NAMESPACE, Live, bound, scheduling
+from tests.support.web import ADMIN, MINE, THEIRS, USER, Web, webbing
+
+from maar.history.address import read_address
+from maar.history.history import History
+from maar.history.records import Event, EventKind
+from maar.history.store import Store
+from maar.kube.kinds import volcano_podgroup
+from maar.kube.wire.api_resources import PODS
+from maar.model.elastic import Past
+from maar.testing.builders import elastic
+from maar.views.records import OwnerView, StoryView
+from maar.views.sight import ALL
+from maar.web.api.story import Story, story_of
+
+Tell = Callable[[Web], Awaitable[None]]
+
+
+def told(tmp_path: Path, story: Tell, **options: Any) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(90), webbing(tmp_path, **options) as web:
+            await story(web)
+
+    asyncio.run(main())
+
+
+async def group(cluster: Live, name: str, **spec: Any) -> None:
+    """A PodGroup without pods, whose controller waits until it is admitted."""
+    owner = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": name, "uid": "u", "controller": True}
+    resource = volcano_podgroup.KIND.resource
+    metadata = {"name": name, "namespace": NAMESPACE, "ownerReferences": [owner]}
+    body = {"apiVersion": resource.api_version, "kind": "PodGroup", "metadata": metadata}
+    await cluster.create(resource.path(NAMESPACE), {**body, "spec": {"minMember": 1, **spec}})
+
+
+def test_it_has_every_decision_of_the_scheduler(tmp_path: Path) -> None:
+    """Admitted, scheduled, refused and why, nominated, and evicted for whom."""
+
+    async def story(web: Web) -> None:
+        cluster, client = web.cluster, await web.as_user(ADMIN)
+        user = await web.as_user(USER)
+
+        async def until(job: str, what: str) -> Any:
+            while True:
+                status, body = await client.ask(f"/api/v1/jobs/{NAMESPACE}/{job}?unblock=false")
+                found = msgspec.json.decode(body)["detail"]["story"] if status == 200 else ()
+                if mine := [one for one in found if one["what"] == what]:
+                    return mine[0]
+                await asyncio.sleep(0.1)
+
+        await cluster.priority("high", 1000)
+        async with scheduling(cluster):
+            await group(cluster, "late", minResources={"cpu": "1"})
+            assert (
+                "its group is admitted: its pods may be created and placed"
+                == (await until("late", "Admitted"))["words"]
+            )
+            await cluster.gang("low", 2, gpu=8)
+            assert "bound 2 pods of the gang" == (await until("low", "Scheduled"))["words"]
+            for i in range(2):  # they leave only when the test lets them go
+                await cluster.api.patch(
+                    PODS.path(NAMESPACE, f"low-{i}"), {"metadata": {"finalizers": ["test/x"]}}, "merge"
+                )
+            await cluster.gang("high", 2, gpu=8, priorityClassName="high")
+            evicted = await until("low", "Evicted")
+            assert f"gang of `{NAMESPACE}/low`" in evicted["words"]
+            assert f"for `{NAMESPACE}/high`" in evicted["words"]
+            assert evicted["words"].endswith(": 2 pods")
+            assert "room is being freed for its pods" in (await until("high", "Nominated"))["words"]
+            for i in range(2):
+                await cluster.let_go(f"low-{i}")
+            await cluster.until(bound("high", 2))
+            assert "bound 2 pods of the gang" == (await until("high", "Scheduled"))["words"]
+            await cluster.gang("next", 2, gpu=8)
+            refused = await until("next", "FailedScheduling")
+            assert "no nodes with enough free room" in refused["words"]
+        times = [one["at"] for one in (await client.get(f"/jobs/{NAMESPACE}/high"))["detail"]["story"]]
+        assert sorted(times) == times
+        assert 404 == (await user.ask(f"/api/v1/jobs/{NAMESPACE}/high"))[0]
+
+    told(tmp_path, story)
+
+
+def recorded(file: Path, *events: Event) -> None:
+    store = Store(read_address(str(file)))
+    assert store.open()
+    store.write(list(events))
+    store.close()
+
+
+def test_it_has_the_history_with_sizes_and_without_earlier_jobs_of_the_name(tmp_path: Path) -> None:
+    file, job = tmp_path / "history.db", elastic("mine/train", 1, 8, job={"uid": "new", "created": 10.0}).job
+    recorded(
+        file,
+        Event(MINE, "train", EventKind.STARTED, 1.0, uid="old", after=3),
+        Event(MINE, "train", EventKind.ENDED, 2.0, uid="old", before=3, how="completed"),
+        Event(MINE, "train", EventKind.SUBMITTED, 10.0, uid="new"),
+        Event(MINE, "train", EventKind.STARTED, 11.0, uid="new", after=2),
+        Event(MINE, "train", EventKind.RESIZED, 12.0, uid="new", before=2, after=6),
+        Event(MINE, "train", EventKind.SUSPENDED, 13.0, uid="new", before=6),
+    )
+
+    async def story(web: Web) -> None:
+        history = History(str(file), write=False, refresh=0.05)
+        history.start()
+        try:
+            while history.problem:
+                await asyncio.sleep(0.05)
+            found = await story_of(web.cluster.api, history, job, None, ALL, frozenset())
+            assert [
+                ("Created", None),
+                ("Submitted", None),
+                ("Started", 2),
+                ("Resized", 6),
+                ("Suspended", 0),
+            ] == [(one.what, one.workers) for one in found.entries]
+            assert "resized from 2 to 6 workers" == found.entries[3].words
+            assert () == found.without
+        finally:
+            await history.close()
+
+    told(tmp_path, story)
+
+
+def test_it_says_what_cannot_be_read(tmp_path: Path) -> None:
+    async def story(web: Web) -> None:
+        await web.gang(MINE, "waits", 2, gpu=8)
+        await web.settled()
+        client = await web.as_user(USER)
+        assert [] == (await client.get(f"/jobs/{MINE}/waits?unblock=false"))["detail"]["storyWithout"]
+        faults = web.server.faults
+        faults.fail_share, faults.fail_codes, faults.fails = 1.0, (403,), lambda _, path: path.endswith("/events")
+        detail = (await client.get(f"/jobs/{MINE}/waits?unblock=false"))["detail"]
+        assert (["Created"], ["events"]) == ([one["what"] for one in detail["story"]], detail["storyWithout"])
+        faults.clear()
+        job = elastic("mine/train", 1, 8).job
+        away = History(str(tmp_path / "none" / "history.db"), write=False)  # never started
+        assert ("history",) == (await story_of(web.cluster.api, away, job, None, ALL, frozenset())).without
+
+    told(tmp_path, story)
+
+
+def test_without_history_an_elastic_job_has_what_is_noted_on_its_object(tmp_path: Path) -> None:
+    past = Past(first_start=20.0, last_resize=30.0)
+    job = elastic("mine/train", 1, 8, size=4, past=past, job={"created": 10.0}).job
+
+    async def seen(web: Web, of: Any) -> list[tuple[float, str, int | None]]:
+        found: Story = await story_of(web.cluster.api, History("none"), of, None, ALL, frozenset())
+        return [(one.at, one.what, one.workers) for one in found.entries]
+
+    async def story(web: Web) -> None:
+        assert [(10.0, "Created", None), (20.0, "Started", None), (30.0, "Resized", 4)] == await seen(web, job)
+        asleep = elastic("mine/train", 1, 8, past=past, job={"created": 10.0}).job
+        assert (30.0, "Suspended", 0) == (await seen(web, asleep))[-1]
+
+    told(tmp_path, story)
+
+
+def test_events_that_repeat_are_counted_and_releases_belong_to_their_gang(tmp_path: Path) -> None:
+    async def story(web: Web) -> None:
+        now = time.strftime("%Y-%m-%dT%H:%M:%S.000000Z", time.gmtime())
+        about = {"kind": "PodGroup", "name": "waits", "namespace": MINE}
+        gone = f"released: the missing pods of gang `{MINE}/waits` no longer fit, and it cannot run without them"
+        for name, more in (
+            ("e1", {"reason": "FailedScheduling", "message": "no room", "involvedObject": about,
+                    "series": {"count": 7, "lastObservedTime": now}}),
+            ("e2", {"reason": "Preempted", "message": gone,
+                    "involvedObject": {**about, "kind": "Pod", "name": "waits-0"}}),
+            ("e3", {"reason": "Preempted", "message": f"preempted: gang of `{THEIRS}/x` for `{MINE}/waits`",
+                    "involvedObject": {**about, "kind": "Pod", "name": "x-0"}}),
+        ):  # fmt: skip
+            body = {"metadata": {"name": name}, "eventTime": now, **more}
+            await web.cluster.api.create(f"/api/v1/namespaces/{MINE}/events", body)
+        job = replace(elastic(f"{MINE}/waits", 1, 8).job, elastic=None)
+        owner = OwnerView(api_version="x/v1", kind="PodGroup", name="waits")
+        found: tuple[StoryView, ...] = (
+            await story_of(web.cluster.api, History("none"), job, owner, ALL, frozenset())
+        ).entries
+        assert {("Created", "created"), ("FailedScheduling", "no room (7 times)"), ("Evicted", f"{gone}: 1 pod")} == {
+            (one.what, one.words) for one in found
+        }
+
+    told(tmp_path, story)
