@@ -97,6 +97,7 @@ def test_a_sum_over_the_processes_counts_everything_once(kubeconfig: Path) -> No
                 assert both["maar_shard_nodes_lent", one_] == both["maar_shard_nodes_borrowed", two]
             assert 16 == both["maar_pool_gpus", "default"]
             assert both["maar_shard_epoch", "0"] >= 1
+            assert [2, 2] == [part["maar_shards",] for part in parts]
             assert both["maar_shard_take_overs_total", "0"] >= 1
             queues = [{key[1] for key in part if key[0] == "maar_queue_share"} for part in parts]
             assert queues[0].isdisjoint(queues[1])

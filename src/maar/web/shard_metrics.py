@@ -19,11 +19,12 @@ Made = Callable[..., Any]
 
 
 class ShardMetrics:
-    """Metrics with a `shard` label, read at each scrape. Every shard is reported by its holder only."""
+    """Metrics read at each scrape. Those with a `shard` label are reported by the holder of the shard only."""
 
     def __init__(self, scheduler: Scheduler, shards: Shards, made: Made) -> None:
         self._scheduler = scheduler
         self._shards = shards
+        self._needed: Gauge = made(Gauge, "shards", "Shards that need a holder")
         self._held: Gauge = made(Gauge, "shard_held", "Whether this process holds the shard", "shard")
         self._epoch: Gauge = made(Gauge, "shard_epoch", "How often the shard got a new holder", "shard")
         self._nodes: Gauge = made(Gauge, "shard_nodes", "Nodes that the shard owns", "shard")
@@ -45,6 +46,7 @@ class ShardMetrics:
             gauge.clear()
         self._update_take_overs()
         holding = self._shards.holding
+        self._needed.set(0 if holding.stored is None else len(holding.map.members()))
         if holding.stored is None or not holding.epochs:
             return
         owners, cache = holding.map, self._scheduler.cache
