@@ -11,7 +11,7 @@ CODE  := $(wildcard src tests bench tools)
 PIP   := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run examples test test-fast fuzz soak soak-shards check format real browser screenshot manifests package image image-base image-pin test-image test-node node bench bench-page bench-decide bench-elastic bench-policies bench-learning bench-sim bench-forecast bench-cluster bench-http bench-web bench-size bench-writes bench-shards lock clean
+.PHONY: help setup run examples test test-fast fuzz soak soak-shards check format real browser screenshot manifests package image image-base image-pin test-image test-node node bench bench-page bench-decide bench-elastic bench-policies bench-learning bench-learning-node bench-sim bench-forecast bench-cluster bench-http bench-web bench-size bench-writes bench-shards lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -120,8 +120,11 @@ bench-elastic: setup ## measure the plans for 10,000 elastic jobs on 10,000 GPUs
 bench-policies: setup ## compare policies on Pollux's workloads: the tables of docs/choose-a-policy.md; about an hour
 	$(BIN)/python -m bench.policies $(WORKLOADS)
 
-bench-learning: setup ## measure how near learnt speeds come to true ones, with a live Maar on the embedded cluster
+bench-learning: setup ## measure how near learnt speeds come to true ones, with a live Maar on the embedded cluster; bench-learning-node: on a real node
 	$(BIN)/python -m bench.learning
+
+bench-learning-node: setup node ## measure the same with real pods on a real node: root, on Debian and Ubuntu; about 25 minutes
+	$(BIN)/python -m bench.learning_node
 
 bench-sim: setup ## measure simulations: long traces on counted GPUs, gangs on nodes
 	$(BIN)/python -m bench.sim

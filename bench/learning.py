@@ -2,10 +2,13 @@
 
     python -m bench.learning [--jobs 100] [--seed 1] [--rounds 1]
 
-The same jobs run twice on the embedded cluster, with the real scheduler over real sockets, on a clock that passes only
-while nothing is left to do: once Maar knows the true speeds and lengths from the start, once it learns both from
-reports. The mean completion with learnt speeds must be within 10 % of that with true ones. A round takes about two CPU
-minutes. The last line is JSON.
+The same jobs run twice on the embedded cluster, four nodes of 4 GPUs, with the real scheduler over real sockets, on a
+clock that passes only while nothing is left to do: once Maar knows the true speeds and lengths from the start, once it
+learns both from reports. The mean completion with learnt speeds must be within 10 % of that with true ones.
+
+The truth about a size is the speed on the fewest nodes. It is the truth only if jobs are placed so: the pool has
+`pack`, and the share of the work that was done so is printed. A round takes about four CPU minutes. The last line is
+JSON. `bench.learning_node` does the same on a real node.
 """
 
 from __future__ import annotations
@@ -14,13 +17,15 @@ import argparse
 import json
 import sys
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 
 from tests.support import quick_time
 from tests.support.live import GPU, NAMESPACE
-from tests.support.trainings import KINDS, mean_completion, play, workload
+from tests.support.trainings import KINDS, Training, mean_completion, play, workload
 
+from maar.elastic.speedup import curve
 from maar.history.estimates import Estimates
 from maar.history.history import History
 
@@ -31,11 +36,20 @@ WORK = 1000.0
 """Median seconds of a job on one worker."""
 
 
-def run(folder: Path, seed: int, jobs: int, *, learns: bool) -> tuple[float, History]:
-    """Mean completion in seconds, and the history."""
+def run(folder: Path, seed: int, jobs: int, *, learns: bool) -> tuple[list[Training], History]:
+    """The trainings, all ended, and the history."""
     trainings = workload(seed, jobs, SECONDS * jobs, WORK)
     history = quick_time.run(play(folder, trainings, learns=learns))
-    return mean_completion(trainings), history
+    return trainings, history
+
+
+def told() -> float:
+    """The largest relative error with which Maar knows a true speed that it is told: its curves are concave."""
+    worst = 0.0
+    for truth in (kind.truth() for kind in KINDS):
+        known = curve(truth).values(max(truth))
+        worst = max(worst, *(abs(float(known[n]) / true - 1.0) for n, true in truth.items()))
+    return worst
 
 
 def show(history: History) -> None:
@@ -57,19 +71,33 @@ def main() -> None:
     options.add_argument("--rounds", type=int, default=1)
     asked = options.parse_args()
     means: dict[str, list[float]] = {"true": [], "learnt": []}
+    print(f"true speeds are known to {told():.1%}", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         for number in range(asked.rounds):
             for name in means:
-                mean, history = run(
+                trainings, history = run(
                     Path(folder) / f"{name}-{number}", asked.seed + number, asked.jobs, learns=name == "learnt"
                 )
-                means[name].append(mean)
-                print(f"seed {asked.seed + number}, {name} speeds: mean completion {mean:.2f} s", flush=True)
+                means[name].append(mean_completion(trainings))
+                packed = sum(t.packed for t in trainings) / sum(t.worked for t in trainings)
+                restarts = sum(t.restarts for t in trainings)
+                print(
+                    f"seed {asked.seed + number}, {name} speeds: mean completion {means[name][-1]:.2f} s, "
+                    f"{packed:.1%} of the work on the fewest nodes, {restarts} restarts",
+                    flush=True,
+                )
             show(history)
+    sys.exit(conclude("learning", means))
+
+
+def conclude(name: str, means: Mapping[str, Sequence[float]]) -> int:
+    """Print the comparison of mean completions by kind of speeds; returns the exit code."""
     ratio = fmean(means["learnt"]) / fmean(means["true"])
-    found = {name: [round(mean, 2) for mean in each] for name, each in means.items()}
-    print(json.dumps({"learning": found, "ratio": round(ratio, 3), "limit": LIMIT, "kept": ratio <= LIMIT}))
-    sys.exit(ratio > LIMIT)
+    found = {speeds: [round(mean, 2) for mean in each] for speeds, each in means.items()}
+    if ratio < 1 / LIMIT:
+        print(f"learnt speeds are better by more than {LIMIT - 1:.0%}: is the truth that was told the whole truth?")
+    print(json.dumps({name: found, "ratio": round(ratio, 3), "limit": LIMIT, "kept": ratio <= LIMIT}))
+    return int(ratio > LIMIT)
 
 
 if __name__ == "__main__":

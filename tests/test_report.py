@@ -120,7 +120,7 @@ def test_a_loop(server: Server) -> None:
     assert 0 <= seconds <= time.time() - before
     assert {
         "epoch": 0, "workers": 4, "resized": False, "total_epochs": 2, "local_batch_size": 32,
-        "global_batch_size": 32, "category": "c", "accelerator": "a100",
+        "global_batch_size": 128, "category": "c", "accelerator": "a100",
     } == first  # fmt: skip
     assert 1 == second["epoch"]
 

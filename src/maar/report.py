@@ -277,7 +277,10 @@ class Reporter:
         if self._hvd is not None:
             return int(self._hvd.size())
         torch = _torch()
-        return int(torch.get_world_size()) if torch is not None else _from_env(SIZE, 1)
+        if torch is not None:
+            return int(torch.get_world_size())
+        pods = 1 if self._workers is None else self._count_workers() * _from_env(LOCAL_SIZE, 1)
+        return _from_env(SIZE, pods)
 
     def _count_workers(self) -> int:
         """Number of pods: processes divided by processes per pod."""

@@ -480,6 +480,50 @@ def test_workers_move_only_where_that_is_switched_on_and_pays() -> None:
     assert not scene(scene_, costly)[0].moves
 
 
+def packing(algorithm: str = "elastic-fifo") -> Config:
+    off = config(algorithm)
+    return msgspec.structs.replace(off, pools=(msgspec.structs.replace(off.pools[0], pack=True),))
+
+
+def crowded(**options: Any) -> Cluster:
+    """A full node and an empty one. The job `a` has one worker on the full node, and may have four."""
+    others = [elastic(name, 1, 1, on=["n1"]) for name in "bcd"]
+    return cluster(node("n1", gpu=4), node("n2", gpu=4), elastic("a", 1, 4, on=["n1"], **options), *others)
+
+
+def test_a_job_that_grows_moves_to_the_fewest_nodes_where_that_is_switched_on() -> None:
+    plans = scene(crowded(), config())
+    assert {("ns/a-worker-1", "n2"), ("ns/a-worker-2", "n2"), ("ns/a-worker-3", "n2")} == {
+        (b.task, b.node) for p in plans for b in p.bind
+    }
+    plans = scene(crowded(), packing())
+    assert ["ns/a-worker-0"] == [e.task for e in plans[0].evict]
+    assert [("ns/a", 1, 4)] == [(r.job, r.before, r.after) for r in plans[0].resize]
+    assert (Hold("ns/a", "n2", 4),) == plans[0].hold
+    assert {(f"ns/a-worker-{i}", "n2") for i in range(4)} == {(b.task, b.node) for p in plans for b in p.bind}
+
+
+def test_a_job_that_must_not_move_grows_where_it_is_or_not_at_all() -> None:
+    protected = crowded(pausable=False)
+    assert {"a": 1, "b": 1, "c": 1, "d": 1} == sizes(protected, scene(protected, packing()))
+
+
+def test_a_job_grows_as_far_as_one_node_takes_it_and_others_get_the_rest() -> None:
+    """Six of eight GPUs are free, three on each node: no more than three are on one node."""
+    rigid = [gang(f"r{i}", 1, gpu=1, on=[f"n{i}"]) for i in (1, 2)]
+    before = cluster(node("n1", gpu=4), node("n2", gpu=4), *rigid, elastic("a", 1, 4), elastic("b", 1, 4))
+    assert {"a": 3, "b": 3} == sizes(before, scene(before, packing()))
+    alone = cluster(node("n1", gpu=4), node("n2", gpu=4), *rigid, elastic("a", 1, 4))
+    assert {"a": 4} == sizes(alone, scene(alone, config()))
+    assert {"a": 3} == sizes(alone, scene(alone, packing()))
+
+
+def test_the_minimum_of_a_waiting_job_may_be_spread() -> None:
+    rigid = [gang(f"r{i}", 1, gpu=1, on=[f"n{i}"]) for i in (1, 2)]
+    before = cluster(node("n1", gpu=2), node("n2", gpu=2), *rigid, elastic("a", 2, 2))
+    assert {"a": 2} == sizes(before, scene(before, packing()))
+
+
 def test_workers_that_an_earlier_plan_sent_away_are_not_evicted() -> None:
     """The size is two, but the operator has not deleted the third worker yet."""
     job = elastic("a", 1, 2, on=["n1"] * 3, size=3)

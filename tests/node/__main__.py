@@ -5,33 +5,10 @@ Where the machine lacks something, it says what, and skips. With CI=true in the 
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
-from tests.support.node.build import build_image
-from tests.support.node.needs import missing
-from tests.support.node.walls import INSIDE, run
-from tools.image.targets import Refused
-
-
-def main() -> int:
-    sbin = [path for path in ("/usr/sbin", "/sbin") if path not in os.environ["PATH"].split(os.pathsep)]
-    os.environ["PATH"] = os.pathsep.join([os.environ["PATH"], *sbin])
-    if lacks := missing():
-        strict = os.environ.get("CI") == "true"
-        print(f"tests on a real node: {'failed' if strict else 'skipped'}, the machine lacks:", file=sys.stderr)
-        for lack in lacks:
-            print(f"  {lack}", file=sys.stderr)
-        return 1 if strict else 0
-    try:
-        build_image()
-    except Refused as refused:
-        print(f"error: {refused}", file=sys.stderr)
-        return 1
-    os.environ[INSIDE] = "1"
-    return run([sys.executable, "-m", "pytest", "-n", "0", str(Path(__file__).parent), *sys.argv[1:]])
-
+from tests.support.node.enter import enter
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(enter("tests", [sys.executable, "-m", "pytest", "-n", "0", str(Path(__file__).parent), *sys.argv[1:]]))

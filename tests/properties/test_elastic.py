@@ -24,9 +24,10 @@ from maar.testing.scenario import check_invariants
 
 NOW = 10.0
 ALGORITHMS = tuple(sorted(catalog().algorithms))
+SETTLING = ("elastic-fifo", "fifo", "max-min", "ffdl", "afs-l", "price")
 
 
-def unbraked(algorithm: str = "elastic-fifo") -> Config:
+def unbraked(algorithm: str = "elastic-fifo", pack: bool = False) -> Config:
     """Maar's default configuration with another algorithm and the four brakes at zero."""
     config, kind = default_config(catalog()), catalog().algorithms[algorithm]
     pool = replace(
@@ -37,6 +38,7 @@ def unbraked(algorithm: str = "elastic-fifo") -> Config:
         minimum_time=0.0,
         hysteresis=0,
         restart=0.0,
+        pack=pack,
     )
     return replace(config, pools=(pool,))
 
@@ -53,10 +55,10 @@ def decided(cluster: Cluster, config: Config, now: float = NOW) -> Plan:
 
 
 @settings(max_examples=150, deadline=None)
-@given(elastic_clusters(), st.sampled_from(ALGORITHMS))
-def test_safety_room_bounds_and_whole_gangs(cluster: Cluster, algorithm: str) -> None:
+@given(elastic_clusters(), st.sampled_from(ALGORITHMS), st.booleans())
+def test_safety_room_bounds_and_whole_gangs(cluster: Cluster, algorithm: str, pack: bool) -> None:
     """Running, promised and kept pods fit the nodes; no job leaves [min, max]; no gang is evicted in part."""
-    config = unbraked(algorithm)
+    config = unbraked(algorithm, pack)
     for step in range(3):
         plan = decided(cluster, config, NOW + step)
         after = carry_out(cluster, plan, NOW + step)
@@ -74,9 +76,9 @@ def test_safety_room_bounds_and_whole_gangs(cluster: Cluster, algorithm: str) ->
 
 
 @settings(max_examples=150, deadline=None)
-@given(elastic_clusters(), st.integers(0, 1000))
-def test_safety_the_order_of_the_input_does_not_matter(cluster: Cluster, seed: int) -> None:
-    config = unbraked()
+@given(elastic_clusters(), st.integers(0, 1000), st.booleans())
+def test_safety_the_order_of_the_input_does_not_matter(cluster: Cluster, seed: int, pack: bool) -> None:
+    config = unbraked(pack=pack)
     assert decided(cluster, config) == decided(shuffled(cluster, seed), config)
 
 
@@ -92,10 +94,10 @@ def test_safety_worker_zero_stays_while_its_job_runs(cluster: Cluster) -> None:
 
 
 @settings(max_examples=100, deadline=None)
-@given(elastic_clusters(), st.sampled_from(("elastic-fifo", "fifo", "max-min", "ffdl", "afs-l", "price")))
-def test_liveness_sizes_settle(cluster: Cluster, algorithm: str) -> None:
+@given(elastic_clusters(), st.sampled_from(SETTLING), st.booleans())
+def test_liveness_sizes_settle(cluster: Cluster, algorithm: str, pack: bool) -> None:
     """Plans that are carried out and decided again come to rest."""
-    config = unbraked(algorithm)
+    config = unbraked(algorithm, pack)
     moved = []
     for step in range(25):
         plan = decided(cluster, config, NOW + step)

@@ -1,12 +1,14 @@
 """An event loop whose time passes only while nothing is left to do: hours of a simulated cluster take a minute.
 
-Real sockets and threads work: before time is moved to the next timer, they have a moment to report something. So time
-that a busy machine takes for its work does not count, which makes measurements of simulated hours repeatable.
+Real sockets work: those of this program have their data before time is moved to the next timer. For the work of a
+thread, ask time to stand `still`. So time that a busy machine takes for its work does not count, which makes
+measurements of simulated hours repeatable.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import selectors
 import time
 from collections.abc import Coroutine
@@ -14,8 +16,11 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-MOMENT = 0.003
-"""Real seconds in which sockets and threads may report something before time moves on."""
+LOOKS = 2
+"""How often sockets are looked at before time moves on, after others had the processor."""
+
+PATIENCE = 60.0
+"""Real seconds in which a thread must report something while time stands still."""
 
 SHORTEST = 1e-5
 """Seconds by which time moves at least: rounding must not hide that it moved."""
@@ -26,34 +31,56 @@ class _Selector(selectors.DefaultSelector):
 
     passed = 0.0
     """Seconds by which the time was moved."""
+    still = 0
+    """For how many coroutines time stands still."""
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         found = super().select(0)
         if found or timeout is None or timeout <= 0:
             return found or super().select(timeout)
-        found = super().select(MOMENT)
-        if not found:
-            self.passed += max(timeout, SHORTEST)
-        return found
+        if self.still:
+            if not (found := super().select(PATIENCE)):
+                raise TimeoutError(f"nothing has happened for {PATIENCE:g} s, while time stands still")
+            return found
+        for _ in range(LOOKS):
+            os.sched_yield()
+            if found := super().select(0):
+                return found
+        self.passed += max(timeout, SHORTEST)
+        return []
 
 
 class QuickLoop(asyncio.SelectorEventLoop):
     """The loop."""
 
     def __init__(self) -> None:
-        self._clock = _Selector()
+        self.clock = _Selector()
         self.began = time.time()
-        super().__init__(self._clock)
+        super().__init__(self.clock)
 
     def time(self) -> float:
-        return self._clock.passed
+        return self.clock.passed
+
+
+def running() -> QuickLoop:
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, QuickLoop)
+    return loop
 
 
 def wall() -> float:
     """Seconds since 1970 in the running loop."""
-    loop = asyncio.get_running_loop()
-    assert isinstance(loop, QuickLoop)
-    return loop.began + loop.time()
+    return running().began + running().time()
+
+
+async def still(work: Coroutine[Any, Any, T]) -> T:
+    """Wait for the work of a thread, while no time passes."""
+    clock = running().clock
+    clock.still += 1
+    try:
+        return await work
+    finally:
+        clock.still -= 1
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:

@@ -1,9 +1,10 @@
 """Simulated trainings with hidden speeds on the embedded cluster: they train as fast as their pods run, and report.
 
-The true speeds have another form than the one that Maar fits: computing and communication overlap. A training loses
-`RESTART` seconds when its workers change, and its epochs differ by a few percent. Everything runs in one event loop,
-whose time passes only while nothing is left to do (`quick_time`): hours take a minute, and a busy machine changes
-nothing. Only the HTTP process is left out; reports take its way from the decoding of the request on.
+The true speeds have another form than the one that Maar fits: computing and communication overlap, and communication
+grows with the logarithm of workers and nodes. A training loses `RESTART` seconds when its workers change, and its
+epochs differ by a few percent. Everything runs in one event loop, whose time passes only while nothing is left to do
+(`quick_time`): hours take a minute, and a busy machine changes nothing. Only the HTTP process is left out; reports take
+its way from the decoding of the request on.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any
 
 import numpy as np
 from tests.support.live import GPU, NAMESPACE, Live, Seen, connected, scheduling
-from tests.support.quick_time import wall
+from tests.support.quick_time import still, wall
 
 from maar.controller.settings.settings import Settings
 from maar.elastic.steps import Basis
@@ -36,8 +37,7 @@ from maar.web.measurements import take
 from maar.web.messages import Batch, Post
 
 PYTORCH = pytorchjob.KIND.resource
-NODES, GPUS = 1, 16
-"""One node: with several, workers of one job are often spread, and the speed of packed workers is not the truth."""
+NODES, GPUS = 4, 4
 RESTART = 30.0
 CONFIG = f"""
 actions: "enqueue, allocate, resize"
@@ -52,16 +52,15 @@ pools:
   minimum-time: 0
   hysteresis: 0
   restart: {RESTART}
+  pack: true
 """
 TICK = 5.0
 """Seconds between two looks at the pods."""
 EPOCH = 100.0
 """Seconds of an epoch on one worker, about."""
-STEPS = 100
-"""Steps of an epoch on one worker."""
+STEP = 1.0
+"""Seconds of a step on one worker: jobs of a category differ in the number of steps, not in their length."""
 BATCH = 32
-DENSE = (1, 2, 3, 4, 8, 12, 16)
-"""Sizes of which the truth is told: inside a node, and whole nodes."""
 
 
 @dataclass(frozen=True)
@@ -70,27 +69,29 @@ class Kind:
 
     category: str
     inside: float
-    """Seconds of communication inside a node, for a second of computing."""
+    """Seconds of communication for each doubling of the workers of a node, for a second of computing."""
     across: float
-    """The same between nodes."""
+    """The same for each doubling of the nodes."""
 
     def speed(self, workers: int, nodes: int) -> float:
         """How many times faster than one worker."""
         each = math.ceil(workers / nodes)
-        communication = self.inside * (each - 1) / each + self.across * (nodes - 1) / nodes
+        communication = self.inside * math.log2(each) + self.across * math.log2(nodes)
         return workers / math.hypot(1.0, communication)
 
-    def truth(self) -> dict[int, float]:
-        return {n: self.speed(n, math.ceil(n / GPUS)) for n in DENSE}
+    def truth(self, node: int = GPUS, most: int = NODES * GPUS) -> dict[int, float]:
+        """The speed-up on the fewest nodes, for all sizes inside a node, and for whole nodes."""
+        return {n: self.speed(n, math.ceil(n / node)) for n in (*range(1, node), *range(node, most + 1, node))}
 
 
 KINDS = (
-    Kind("even", 0.1, 0.3),
-    Kind("good", 0.5, 1.0),
-    Kind("fair", 1.0, 2.5),
-    Kind("poor", 2.0, 6.0),
-    Kind("flat", 6.0, 20.0),
+    Kind("even", 0.05, 0.15),
+    Kind("good", 0.15, 0.4),
+    Kind("fair", 0.4, 0.8),
+    Kind("poor", 1.0, 1.5),
+    Kind("flat", 1.5, 2.6),
 )
+"""Their speed-ups rise and flatten, so a curve of Maar (`maar.elastic.speedup`) can tell them: 5 % off at most."""
 
 
 @dataclass
@@ -118,6 +119,11 @@ class Training:
     nodes: int = 1
     starts: float = 0.0
     """Until then it restarts."""
+    worked: float = 0.0
+    """Worker seconds in which it trained."""
+    packed: float = 0.0
+    """Those of them on the fewest nodes that hold its workers."""
+    restarts: int = 0
     epoch_began: float = 0.0
     workers_then: int = 0
     noise: float = 1.0
@@ -134,6 +140,7 @@ class Training:
             self.pods, self.workers = running, len(pods)
             self.nodes = len({pod.node for pod in pods}) or 1
             self.starts = now + RESTART
+            self.restarts += bool(running)
             self.epoch_began = 0.0 if self.part == 0.0 else self.epoch_began
 
     def train(self, before: float, now: float) -> None:
@@ -145,6 +152,7 @@ class Training:
                 self.noise = float(np.exp(self.dice.normal(0.0, 0.05)))
             rate = self.kind.speed(self.workers, self.nodes) / (self.epoch_seconds * self.noise)
             end = at + (1.0 - self.part) / rate
+            self._count(min(end, now) - at)
             if end > now:
                 self.part += (now - at) * rate
                 return
@@ -153,9 +161,14 @@ class Training:
             if self.epoch == self.epochs:
                 self.ended = end
 
+    def _count(self, seconds: float) -> None:
+        self.worked += seconds * self.workers
+        self.packed += seconds * self.workers * (self.nodes == math.ceil(self.workers / GPUS))
+
     def _report(self, end: float) -> None:
         """Report an epoch, as `maar.report` does."""
         seconds = end - self.epoch_began
+        steps = self.epoch_seconds / STEP / self.workers
         self.reports.append(
             {
                 "epoch": self.epoch,
@@ -166,7 +179,7 @@ class Training:
                 "nodes": self.nodes,
                 "total_epochs": self.epochs,
                 "global_batch_size": BATCH * self.workers,
-                "step_seconds": seconds * self.workers / STEPS,
+                "step_seconds": seconds / steps,
             }
         )
 
@@ -179,7 +192,8 @@ class Truthful(History):
         self._trainings = {f"{NAMESPACE}/{training.name}": training for training in trainings}
 
     def speeds(self, job: str, category: str, accelerator: str) -> Speeds:
-        return Speeds(tuple(sorted(self._trainings[job].kind.truth().items())), DENSE[-1], Basis.POINTS)
+        truth = self._trainings[job].kind.truth()
+        return Speeds(tuple(truth.items()), max(truth), Basis.POINTS)
 
     def remaining(
         self, job: str, category: str = "", accelerator: str = "", total_epochs: int | None = None
@@ -187,14 +201,17 @@ class Truthful(History):
         return self._trainings[job].left
 
 
-def workload(seed: int, jobs: int, span: float, work: float) -> list[Training]:
-    """Jobs that arrive at random within `span` seconds; `work` is their median length on one worker, in seconds."""
+def workload(seed: int, jobs: int, span: float, work: float, epoch: float = EPOCH) -> list[Training]:
+    """Jobs that arrive at random within `span` seconds; `work` is their median length on one worker, in seconds.
+
+    `epoch` is about the length of an epoch on one worker.
+    """
     dice = np.random.default_rng(seed)
     trainings = []
     for number, submit in enumerate(np.sort(dice.uniform(0.0, span, jobs)).tolist()):
         kind = KINDS[int(dice.integers(len(KINDS)))]
         seconds = float(np.clip(dice.lognormal(math.log(work), 0.8), work / 4, work * 6))
-        epochs = max(round(seconds / EPOCH), 4)
+        epochs = max(round(seconds / epoch), 4)
         trainings.append(
             Training(
                 *(f"{kind.category}-{number}", kind, submit, epochs, seconds / epochs),
@@ -222,7 +239,7 @@ async def play(folder: Path, trainings: Sequence[Training], *, learns: bool) -> 
             async with scheduling(live, Settings(), config, history=history, clock=wall):
                 await _train(live, history, trainings)
         finally:
-            await history.close()
+            await still(history.close())
     return history
 
 
@@ -257,6 +274,7 @@ async def _train(live: Live, history: History, trainings: Sequence[Training]) ->
             if training.ended:
                 await _finish(live, training)
         there = [training for training in there if not training.ended]
+        await still(history.settled())  # its thread has read and written everything
         before = now
         await asyncio.sleep(TICK)
 

@@ -140,6 +140,8 @@ class PoolOption(msgspec.Struct, frozen=True):
     """How long room is held for workers that do not appear."""
     migrate: bool = False
     """Whether workers may move so that jobs use fewer nodes."""
+    pack: bool = False
+    """Whether jobs grow only on the fewest nodes that hold their workers, and move there as a whole if needed."""
 
 
 class Tenants(enum.Enum):

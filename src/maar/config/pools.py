@@ -39,6 +39,7 @@ class PoolSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rena
     horizon: str | float = "10m"
     hold: str | float = "5m"
     migrate: bool = False
+    pack: bool = False
 
 
 OWN = ("name", "nodes", "algorithm", "arguments")
@@ -134,4 +135,5 @@ def _option(
         horizon=parse_duration(given.horizon),
         hold=parse_duration(given.hold),
         migrate=given.migrate,
+        pack=given.pack,
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from maar.model.jobs import Job
-from maar.model.plan import Admit, Bind, Deserves, Evict, Nominate, Plan, Ungate, Wait
+from maar.model.plan import Admit, Bind, Cause, Deserves, Evict, Nominate, Plan, Ungate, Wait
 from maar.model.reasons import Reason
 from maar.model.tasks import QUEUE_GATE, Gate, Status
 from maar.session import never
@@ -83,17 +83,20 @@ def _nominations(session: Session) -> tuple[Nominate, ...]:
 def _evictions(session: Session, sizes: SizeChanges) -> tuple[Evict, ...]:
     """Running tasks to evict. Tasks that only this cycle had bound stay pending instead (`_gave_way`).
 
-    Workers of a job that shrinks or stops, now or by an earlier plan, are not evicted: their operator deletes them.
-    One of several shards is told about them too: it may have to ask another shard for them, or to wait.
+    Workers of a job that shrinks or stops, now or by an earlier plan, are not evicted: their operator deletes them. One
+    of several shards is told about them too: it may have to ask another shard for them, or to wait. Workers of a job
+    that grows elsewhere are evicted: their operator creates them again.
     """
     everything = session.snapshot.scope is not None
     now, before = session.state.status, session.snapshot.tasks.status
     evictions, beyond = [], beyond_share(session)
     for t in np.flatnonzero((now == Status.RELEASING) & (before == Status.BOUND)).tolist():
         job = int(session.snapshot.tasks.job[t])
-        if t not in session.evictions or (job in sizes.changed and not everything):
+        if t not in session.evictions:
             continue
         why = session.evictions[t]
+        if job in sizes.changed and why.cause is not Cause.MIGRATED and not everything:
+            continue
         task = session.snapshot.tasks.tasks[t]
         apply = not (task.budgets and beyond is not None and beyond[t])
         grace = longest_grace(session, task)

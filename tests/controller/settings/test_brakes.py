@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from maar.config.file import default_config
 from maar.controller.settings.brakes import Brakes, BrakeSettings, share_of
@@ -15,7 +16,7 @@ from maar.model.reasons import in_one_line
 from maar.model.shapes import Shape
 from maar.model.snapshot import Cluster, Snapshot
 from maar.registry import catalog
-from maar.testing.builders import GPU, cluster, gang, node
+from maar.testing.builders import GPU, cluster, elastic, gang, node
 
 CONFIG = default_config(catalog())
 
@@ -198,3 +199,16 @@ def test_a_gang_that_leaves_for_two_jobs_stays_whole_or_leaves_whole() -> None:
     for limit, passes in ((3, ["ns/third"]), (5, ["ns/third", "ns/one", "ns/one", "ns/two", "ns/two"])):
         found = Brakes(BrakeSettings(per_minute=limit)).apply(plan, snapshot, 100.0)
         assert passes == [e.beneficiary for e in found.evict]
+
+
+@pytest.mark.parametrize("settings", [BrakeSettings(paused=True), BrakeSettings(resizes_paused=True)])
+def test_a_job_that_may_not_move_or_change_does_neither(settings: BrakeSettings) -> None:
+    """The job would grow on another node: no growth without the move, and no move without the growth."""
+    others = [elastic(name, 1, 1, on=["n1"]) for name in "bcd"]
+    before = cluster(node("n1", gpu=4), node("n2", gpu=4), elastic("a", 1, 4, on=["n1"]), *others)
+    free = replace(CONFIG.pools[0], rate_limit=0.0, minimum_time=0.0, restart=0.0, pack=True)
+    snapshot = Snapshot(before)
+    plan = decide(snapshot, replace(CONFIG, pools=(free,)), 100.0)
+    assert (1, 1) == (len(plan.evict), len(plan.resize))
+    held = Brakes(settings).apply(plan, snapshot, 100.0)
+    assert ((), (), ()) == (held.evict, held.resize, held.hold)

@@ -27,9 +27,9 @@ def configuration() -> str:
 
 
 class Installed:
-    """A release of the chart on a node."""
+    """A release of the chart on a node. `values` replace those of the tests."""
 
-    def __init__(self, node: RealNode, image: str, history: str) -> None:
+    def __init__(self, node: RealNode, image: str, history: str, **values: Any) -> None:
         self._node = node
         repository, _, self.tag = image.rpartition(":")
         small = {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "1Gi"}}
@@ -39,6 +39,7 @@ class Installed:
             "history": {"url": history},
             "resources": small,
             "web": {"resources": small, "forecastSeconds": 5},
+            **values,
         }
 
     def install(self) -> None:

@@ -72,7 +72,9 @@ class Brakes:
         for recent in (self._recent, self._resized):
             while recent and recent[0] <= now - MINUTE:
                 recent.popleft()
-        return _within(plan, self._sizes(self._evictions(plan, snapshot, now), snapshot, now), snapshot)
+        left = self._evictions(plan, snapshot, now)
+        stay = _moving(plan) - _moving(left)
+        return _within(plan, self._sizes(left, stay, snapshot, now), snapshot)
 
     def _warn(self, snapshot: Snapshot) -> None:
         """Warn about names of missing queues: a queue may be created later, but a typo would protect nothing."""
@@ -130,8 +132,9 @@ class Brakes:
             return limit, limit is not None and limit > 0
         return share_of(limit, *self.share(), now)
 
-    def _sizes(self, plan: Plan, snapshot: Snapshot, now: float) -> Plan:
-        stopped = self._stopped(plan, snapshot, now)
+    def _sizes(self, plan: Plan, stay: set[str], snapshot: Snapshot, now: float) -> Plan:
+        """The plan without blocked resizes. A job in `stay` may not move, so it does not grow elsewhere."""
+        stopped = self._stopped(plan, snapshot, now) | {r.job for r in plan.resize if r.job in stay}
         count = len(plan.resize) + len(plan.suspend) + len(plan.resume)
         self._resized.extend([now] * (count - len(stopped)))
         if not stopped:
@@ -143,6 +146,7 @@ class Brakes:
         kept = [Hold(key, node, n) for key, of in elastic.items() for node, n in of.holds]
         return replace(
             plan,
+            evict=tuple(e for e in plan.evict if e.cause is not Cause.MIGRATED or e.beneficiary not in stopped),
             resize=tuple(r for r in plan.resize if r.job not in stopped),
             suspend=tuple(s for s in plan.suspend if s.job not in stopped),
             resume=tuple(r for r in plan.resume if r.job not in stopped),
@@ -161,6 +165,11 @@ class Brakes:
         jobs = snapshot.jobs
         off = {key for key in less if jobs.jobs[jobs.number[key]].queue in self.settings.queues_off}
         return off | more if off else set()
+
+
+def _moving(plan: Plan) -> set[str]:
+    """The jobs whose own workers move."""
+    return {e.beneficiary for e in plan.evict if e.cause is Cause.MIGRATED}
 
 
 def share_of(limit: int, shards: frozenset[int], of: int, now: float) -> tuple[int, bool]:

@@ -26,6 +26,7 @@ from maar.model.tasks import Status
 from maar.session import never
 from maar.session.eviction.protection import is_beyond
 from maar.session.resizing.migrating import migrate
+from maar.session.resizing.packing import set_packed
 from maar.session.resizing.pools import SharedPool
 from maar.session.resizing.shares import Ground, Shares, caps_of_grounds, caps_of_queues, is_closed
 from maar.session.resizing.standing import columns
@@ -44,6 +45,7 @@ class PoolSizes:
         self._session = session
         self._pool = pool
         self._option = pool.option
+        self._set_size = set_packed if pool.option.pack else set_size
         self._jobs = pool.jobs
         self._table: Jobs = columns(session, pool.jobs, self._restart())
         self._now: Ints = np.array([elastic_of(job).now for job in pool.jobs], dtype=np.int64)
@@ -224,15 +226,15 @@ class PoolSizes:
         reached = sizes.copy()
         grows = sizes > self._now
         for row in np.flatnonzero(~grows & (sizes < self._now)).tolist():
-            set_size(self._session, self._jobs[row], int(sizes[row]), self._pool.nodes)
+            self._set_size(self._session, self._jobs[row], int(sizes[row]), self._pool.nodes)
         table = self._table
         order = np.lexsort((table.rank, table.submit, -table.gpus, -table.priority))
         for row in order.tolist() if least_first else ():
             if sizes[row] and self._now[row] < table.min[row]:
-                set_size(self._session, self._jobs[row], int(table.min[row]), self._pool.nodes)
+                self._set_size(self._session, self._jobs[row], int(table.min[row]), self._pool.nodes)
         for row in order.tolist():
             if sizes[row] and not (self._settled[row] and sizes[row] == self._now[row]):
-                reached[row] = set_size(self._session, self._jobs[row], int(sizes[row]), self._pool.nodes)
+                reached[row] = self._set_size(self._session, self._jobs[row], int(sizes[row]), self._pool.nodes)
         return reached
 
     def _mend(self, reached: Ints) -> None:
