@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.support.live import scheduling
+from tests.support.live import PATIENCE, scheduling
 from tests.support.web import ADMIN, MINE, THEIRS, USER, Web, webbing
 
 from maar.kube.client.errors import NotLeading
@@ -28,17 +28,24 @@ from maar.web.api.mirror import MANY, POINT_EVERY, POINTS, Changes, Series
 def test_it_shows_what_the_scheduler_beside_it_does(tmp_path: Path) -> None:
     async def story(web: Web) -> None:
         client = await web.as_user(ADMIN)
-        await web.gang(MINE, "job", 2, gpu=4)
-        async with scheduling(web.cluster), asyncio.timeout(30):
-            while True:
-                items = (await client.get("/jobs?state=running"))["items"]
-                if [job["name"] for job in items] == ["job"]:
-                    break
+
+        async def until_a_decision(happened: str) -> None:
+            """Until pods of a decision are on their node (`sameNode`), or wait (`waiting`)."""
+            while not any(d["happened"][happened] for d in (await client.get("/decisions"))["items"]):
                 await asyncio.sleep(0.1)
-            assert {"bound": 2} == items[0]["pods"]
-            assert ("PodGroup", "job") == (items[0]["owner"]["kind"], items[0]["owner"]["name"])
-            while not any(d["happened"]["sameNode"] for d in (await client.get("/decisions"))["items"]):
-                await asyncio.sleep(0.1)
+
+        async with asyncio.timeout(PATIENCE):
+            await web.gang(MINE, "job", 2, gpu=4)
+            await until_a_decision("waiting")  # the mirror decides once a second: the scheduler could be first
+            async with scheduling(web.cluster):
+                while True:
+                    items = (await client.get("/jobs?state=running"))["items"]
+                    if [job["name"] for job in items] == ["job"]:
+                        break
+                    await asyncio.sleep(0.1)
+                assert {"bound": 2} == items[0]["pods"]
+                assert ("PodGroup", "job") == (items[0]["owner"]["kind"], items[0]["owner"]["name"])
+                await until_a_decision("sameNode")
 
     async def main() -> None:
         async with webbing(tmp_path) as web:
