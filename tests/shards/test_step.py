@@ -12,7 +12,7 @@ from tests.support.simulated_shards import Shards
 from maar.config.file import default_config
 from maar.decide import decide
 from maar.model.jobs import Closeness
-from maar.model.plan import Bind, Elect, Lock
+from maar.model.plan import Bind
 from maar.model.queues import Queue
 from maar.model.selectors import NodeTerm, Requirement
 from maar.model.snapshot import Budget, Cluster, Snapshot
@@ -267,19 +267,6 @@ def test_nodes_go_to_the_shard_of_their_rack_with_their_pods_unless_a_job_starts
     assert (Lend("a1", 1),) == result.lends
     assert () == taken(scene, 1, OWNERS.lent("a1", 1), homes=homes).lends, "it is at home"
     assert () == taken(scene, 0).lends, "without racks it stays"
-
-
-def test_only_the_shard_of_the_elected_job_changes_the_election() -> None:
-    big = gang("big", 2, gpu=4, queue="red")
-    busy = gang("busy", 4, gpu=1, on=["a1", "a2", "b1", "b2"], queue="blue", task={"preemptable": False})
-    waits = gang("waits", 4, gpu=4, priority=9, queue="blue")
-    elect, locks = Elect("ns/big", 90.0), (Lock("b1", "ns/big", 90.0),)
-    scene = cluster(*NODES, *QUEUES, big, busy, waits, elect, *locks)
-    assert (elect, locks) == (taken(scene, 1).plan.elect, taken(scene, 1).plan.locks)
-    own = taken(scene, 0).plan
-    assert own.elect is not None
-    assert "ns/big" == own.elect.job
-    assert len(own.locks) == 2
 
 
 def test_a_gang_of_40_starts_on_three_shards_with_20_free_slots_each() -> None:

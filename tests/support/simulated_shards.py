@@ -122,7 +122,7 @@ class Shards:
             if quiet < members:
                 continue
             ends = [pause.until for of in self.pauses.values() for pause in of if pause.until > self.now]
-            ends += [want.deadline for of in self.wants.values() for want in of]
+            ends += [want.deadline for of in self.wants.values() for want in of if want.elected is None]
             if not ends or not pauses:
                 return True
             self.now, quiet, pauses = max(self.now, *ends), set(), pauses - 1

@@ -4,6 +4,9 @@ An election holds until its job has started, is gone, or has used up its time (a
 Only jobs that lack part of their minimum and have no promise for it can be elected. In every cycle the elected job is
 checked as a candidate is: a job that empty nodes no longer help loses the election and its locks at once. So does a job
 that asks for more than at its election, and others have their turn first.
+
+Of several shards each elects among its own jobs, and only a job that comes before the elected job of every other shard
+(docs/shards.md). So there is one elected job in the cluster.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import math
 from maar.config.config import NoArguments
 from maar.model.jobs import Job
 from maar.model.resources import PODS
+from maar.model.scope import place_of
 from maar.model.tasks import Status
 from maar.session.eviction.making_room import needs_of
 from maar.session.placement import missing
@@ -31,11 +35,15 @@ class Elect:
     def execute(self, session: Session) -> None:
         if not session.hooks.target_job or target_of(session) is not None:
             return
+        foreign = session.target if session.target_is_foreign else None
         # After a lost election also jobs that rest: they were skipped only because nothing has changed for them.
-        lost = session.snapshot.cluster.elect is not None
+        lost = foreign is None and session.elect_before is not None
         waiting = [job for job in session.active(resting=lost) if is_waiting(session, job)]
+        if foreign is not None:
+            waiting = [job for job in waiting if place_of(job) < place_of(foreign)]
         target = session.hooks.target_job[0].call(waiting)
         if target is not None:
+            session.clear_target()
             session.set_target(target, demand_of(session, target))
 
 
@@ -47,7 +55,9 @@ def is_waiting(session: Session, job: Job) -> bool:
 
 
 def target_of(session: Session) -> Job | None:
-    """The elected job, if it would be a candidate now; otherwise its election ends."""
+    """The elected job, if it would be a candidate now; otherwise its election ends. None for a job of another shard."""
+    if session.target_is_foreign:
+        return None
     job, elect = session.target, session.elect
     if job is None or elect is None or session.trouble(job) is not None or not is_waiting(session, job):
         session.clear_target()

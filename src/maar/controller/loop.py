@@ -262,7 +262,7 @@ class Loop:
 
 def _is_free(before: Elect | None, plan: Plan) -> bool:
     """Whether an election ended, so that jobs that were skipped in this cycle may be elected."""
-    return before is not None and plan.elect is None
+    return before is not None and (plan.elect is None or plan.elect.job != before.job)
 
 
 def _first(*moments: float | None) -> float | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from maar.model.jobs import Job
-from maar.model.plan import Evict
+from maar.model.plan import Elect, Evict, Lock
 from maar.model.resources import Mask
 
 Place = tuple[int, float, str, str]
@@ -42,3 +42,7 @@ class Scope(msgspec.Struct, frozen=True):
     """Waiting jobs that may not use nodes of other shards now."""
     asked: tuple[tuple[Evict, ...], ...] = ()
     """Evictions of its own tasks for jobs of other shards, in the order of these jobs."""
+    elect: Elect | None = None
+    """The one election of the cluster, of a job of this shard or of another."""
+    locks: tuple[Lock, ...] = ()
+    """Of that job."""

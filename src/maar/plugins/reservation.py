@@ -63,6 +63,8 @@ class Reservation:
         self._forget_turns()
         if not CHECKED_BY.intersection(action.name for action in session.config.actions):
             session.clear_target()  # the configuration has changed, and no action would check the election again
+        if session.target_is_foreign:
+            return
         if session.elect is not None and session.elect.since > session.now:
             session.date_target()  # the clock was set back
         if session.elect is not None and self._timeout > 0:

@@ -87,8 +87,11 @@ class Session:
         """Queues skipped in this cycle, and why."""
         self.sizes: dict[int, Decision] = {}
         """Job row to the decision of `resize`."""
-        self.elect: Elect | None = snapshot.cluster.elect
-        self.locks: dict[str, Lock] = {k.node: k for k in snapshot.cluster.locks if self._is_for_target(k)}
+        around = snapshot.cluster if snapshot.scope is None else snapshot.scope
+        self.elect: Elect | None = around.elect
+        self.elect_before: Elect | None = around.elect
+        """The election at the beginning of this cycle."""
+        self.locks: dict[str, Lock] = {k.node: k for k in around.locks if self._is_for_target(k)}
         """The locks of the elected job, by node; others are released."""
         self.expired: dict[str, Expired] = {e.job: e for e in snapshot.cluster.expired if self._is_there(e.job, e.uid)}
         """Jobs that lost their election and let others have their turn."""
@@ -331,6 +334,12 @@ class Session:
         if self.elect is None or not self._is_there(self.elect.job, self.elect.uid):
             return None
         return self.job(self.snapshot.jobs.number[self.elect.job])
+
+    @property
+    def target_is_foreign(self) -> bool:
+        """Whether another shard decides for the elected job: only that shard ends the election and chooses nodes."""
+        scope, target = self.snapshot.scope, self.target
+        return scope is not None and target is not None and not scope.jobs[target.index]
 
     def set_target(self, job: Job, demand: tuple[tuple[str, int], ...] = (), since: float | None = None) -> None:
         """Elect a job, for which nodes are then locked."""

@@ -52,6 +52,13 @@ def own_jobs(snapshot: Snapshot, uses: Collection[str], queues: Collection[str])
     return jobs
 
 
+def shard_of(snapshot: Snapshot, owners: ShardMap, row: int) -> int:
+    """The shard that decides for a job: that of its queue, or of the node that its pod is tied to."""
+    first = next(iter(snapshot.jobs.members[row].tolist()), None)
+    node = tied_to(snapshot, first) if first is not None and snapshot.tasks.resident[first] else ""
+    return owners.owner_of(node) if node else owners.shard_of(snapshot.jobs.jobs[row].queue)
+
+
 def tied_to(snapshot: Snapshot, task: int) -> str:
     """The only node that a task may use by its name, or an empty text."""
     terms = snapshot.tasks.tasks[task].shape.node_terms or ()

@@ -17,15 +17,16 @@ from msgspec.structs import replace
 
 from maar.config.config import Config
 from maar.decide import decide
-from maar.model.plan import Bind, Evict, Plan, Wait
+from maar.model.plan import Bind, Evict, Expired, Plan, Wait
 from maar.model.reasons import Reason
 from maar.model.resources import Mask
 from maar.model.scope import Scope
 from maar.model.snapshot import Snapshot
 from maar.model.tasks import Status
 from maar.session.uncovered import uncovered
+from maar.shards.election import first_elected, want_of_elected, with_election
 from maar.shards.map import ShardMap
-from maar.shards.scope import own_jobs, scope_of
+from maar.shards.scope import own_jobs, scope_of, shard_of
 from maar.shards.sharing import borrowing, full
 from maar.shards.slots import slot_of
 from maar.shards.wants import Pause, Want, paused, want_of
@@ -93,6 +94,7 @@ def step(snapshot: Snapshot, config: Config, now: float, standing: Standing) -> 
     if standing.is_everything(snapshot):
         return Step(decide(snapshot, config, now))
     others = sorted((w for w in standing.wants if _counts(w, standing, now)), key=lambda w: w.place)
+    elected, others = first_elected(snapshot, others), [w for w in others if w.elected is None]
     before, ended = _own_wants(snapshot, standing, now)
     pauses = _pauses(snapshot, standing, ended, now)
     confined = {pause.id for pause in pauses if now < pause.until}
@@ -100,6 +102,7 @@ def step(snapshot: Snapshot, config: Config, now: float, standing: Standing) -> 
     scope = scope_of(snapshot, standing.owners, standing.uses, standing.queues, standing_wants, confined)
     if standing.leaving:
         scope = replace(scope, jobs=_without(snapshot, scope.jobs, standing.leaving, before))
+    scope = with_election(snapshot, scope, elected, now)
     snapshot.scope = scope
     try:
         plan = decide(snapshot, config, now)
@@ -108,9 +111,10 @@ def step(snapshot: Snapshot, config: Config, now: float, standing: Standing) -> 
     division = _Division(snapshot, scope, standing, plan)
     wants = tuple(sorted(division.wants(before, now), key=lambda w: w.place))
     own = division.plan(wants)
-    lends = _lends(snapshot, scope, standing, own, wants, others, ended)
+    lends = _lends(snapshot, scope, standing, own, wants, others, elected, ended)
     lends += division.gathered(wants)
-    return Step(own, wants, lends, pauses)
+    mine = want_of_elected(snapshot, scope, own, standing.owners, standing.wants, now)
+    return Step(own, wants if mine is None else (*wants, mine), lends, pauses)
 
 
 def _counts(want: Want, standing: Standing, now: float) -> bool:
@@ -121,7 +125,7 @@ def _counts(want: Want, standing: Standing, now: float) -> bool:
 def _own_wants(snapshot: Snapshot, standing: Standing, now: float) -> tuple[dict[Id, Want], list[Want]]:
     """The shard's own wants of jobs that still wait: those that stand, and those that were not served in time."""
     table, number = snapshot.jobs, snapshot.jobs.number
-    own = [w for w in standing.wants if w.shard in standing.shards and w.job in number]
+    own = [w for w in standing.wants if w.shard in standing.shards and w.job in number and w.elected is None]
     own = [w for w in own if table.jobs[number[w.job]].uid == w.uid and table.waits[number[w.job]]]
     return {w.id: w for w in own if now < w.deadline}, [w for w in own if now >= w.deadline]
 
@@ -175,9 +179,6 @@ class _Division:
             Lend(node, want.shard) for want in asked for node in want.nodes if owners.owner_of(node) != want.shard
         )
 
-    def _shard_of(self, row: int) -> int:
-        return self._standing.owners.shard_of(self._snapshot.jobs.jobs[row].queue)
-
     def _row(self, task: str) -> int:
         row = self._job_of.get(task)
         return int(self._snapshot.tasks.job[self._snapshot.tasks.number[task]]) if row is None else row
@@ -224,7 +225,7 @@ class _Division:
                 nodes = nodes - self._standing.uses
             elif row not in self._withheld | self._asking and earlier is None:
                 continue
-            want = want_of(self._shard_of(row), jobs[row], nodes, earlier, now)
+            want = want_of(shard_of(self._snapshot, owners, row), jobs[row], nodes, earlier, now)
             if row in self._asking:
                 asks = all(owners.owner_of(node) == want.shard for node in want.nodes)
                 want = replace(want, asks=asks, victims=tuple(self._victims.get(row, ())))
@@ -259,7 +260,7 @@ class _Division:
             resume=tuple(r for r in plan.resume if is_done(r.job)),
             targets=tuple(t for t in plan.targets if t.job in own),
             waiting=self._waiting([want for want in wants if want.job in later]),
-            **self._election(own),
+            expired=self._expired(own),
         )
         return self._within(part)
 
@@ -300,17 +301,11 @@ class _Division:
         job = self._snapshot.jobs.jobs[self._snapshot.jobs.number[key]]
         return job.created if job.waiting_since is None else job.waiting_since
 
-    def _election(self, own: set[str]) -> dict[str, object]:
-        """The one election of the cluster: only the shard of the elected job changes it."""
-        cluster = self._snapshot.cluster
-        elect, locks = self._plan.elect, self._plan.locks
-        before = cluster.elect
-        jobs, number = self._snapshot.jobs.jobs, self._snapshot.jobs.number
-        there = before is not None and before.job in number and jobs[number[before.job]].uid == before.uid
-        if before is not None and there and before.job not in own:
-            elect, locks = before, cluster.locks
-        expired = (*(e for e in cluster.expired if e.job not in own), *(e for e in self._plan.expired if e.job in own))
-        return {"elect": elect, "locks": locks, "expired": tuple(sorted(expired, key=lambda e: e.job))}
+    def _expired(self, own: set[str]) -> tuple[Expired, ...]:
+        """Lost elections of the whole cluster: those of other shards stay as they are."""
+        lost = [e for e in self._snapshot.cluster.expired if e.job not in own]
+        lost += [e for e in self._plan.expired if e.job in own]
+        return tuple(sorted(lost, key=lambda e: e.job))
 
 
 def _lends(
@@ -320,11 +315,14 @@ def _lends(
     plan: Plan,
     wants: tuple[Want, ...],
     others: list[Want],
+    elected: Want | None,
     ended: list[Want],
 ) -> tuple[Lend, ...]:
     """The nodes to give away: each to the first want that names it, or back to the shard of its slot.
 
     A node that the shard's own jobs need now stays. These come before the want: the others may not use such a node.
+    A node that is locked for the elected job of another shard goes there when it is empty. One that is locked for an
+    own job goes to wants only: their jobs end before that job can start.
     """
     needed = {bind.node for bind in plan.bind}
     needed.update(promise.node for promise in plan.nominate)
@@ -336,7 +334,13 @@ def _lends(
         for node in want.nodes:
             if node in uses and node in there and node not in needed:
                 given.setdefault(node, want.shard)
-    stay = needed | given.keys()
+    locked = {lock.node for lock in plan.locks if lock.node in uses and lock.node in there and lock.node not in needed}
+    if locked and elected is not None and plan.elect is not None and plan.elect.job == elected.job:
+        used = _rows_with_pods(snapshot)
+        for node in locked:
+            if there[node] not in used:
+                given.setdefault(node, elected.shard)
+    stay = needed | given.keys() | locked
     # Only a node with an entry in the map can have been lent. Entries are few, nodes are many.
     homes = standing.homes_of(name for name in entries if name in uses and name in there and name not in stay)
     lent = {name for name in homes if homes[name] not in standing.shards}
@@ -362,12 +366,14 @@ def _jobs_of_waiting(snapshot: Snapshot) -> dict[str, int]:
     return dict(zip((tasks.tasks[task].key for task in waiting.tolist()), tasks.job[waiting].tolist(), strict=True))
 
 
-def _rows_with_pods(snapshot: Snapshot, jobs: Mask) -> set[int]:
-    """The nodes with pods of these jobs, also pods that are leaving or have promised room."""
+def _rows_with_pods(snapshot: Snapshot, jobs: Mask | None = None) -> set[int]:
+    """The nodes with pods of these jobs, or of any, also pods that are leaving or have promised room."""
     tasks = snapshot.tasks
     there = (tasks.node >= 0) & ((tasks.status == Status.BOUND) | (tasks.status == Status.RELEASING))
     there |= (tasks.node >= 0) & (tasks.status == Status.NOMINATED)
-    there &= jobs[tasks.job] & ~tasks.resident
+    there &= ~tasks.resident
+    if jobs is not None:
+        there &= jobs[tasks.job]
     return set(tasks.node[there].tolist())
 
 

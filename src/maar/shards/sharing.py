@@ -40,8 +40,8 @@ class Sharing(msgspec.Struct, frozen=True):
         return {shard: Figures(nodes[shard], lent[shard], borrowed[shard]) for shard in owners.members()}
 
     def standing(self, now: float) -> dict[str, Want]:
-        """The wants that stand, by job. Nobody ends the wants of a dead shard."""
-        return {want.job: want for want in self.wants if now < want.deadline}
+        """The wants that stand, by job, of jobs that fit. Nobody ends the wants of a dead shard."""
+        return {want.job: want for want in self.wants if now < want.deadline and want.elected is None}
 
     def why(self, want: Want, since: float) -> Reason:
         """Why a job with a want waits."""

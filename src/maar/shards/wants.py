@@ -2,6 +2,9 @@
 
 A want is decided again in every cycle. It keeps its deadline: a want that is not served in time ends, and a pause
 follows that doubles each time, so that a want that looks possible and never is does not keep nodes from others.
+
+The want of an elected job that does not fit yet is another one: its nodes are locked, and lent when they are empty. It
+is renewed as long as the election stands.
 """
 
 from __future__ import annotations
@@ -19,6 +22,9 @@ DEADLINE = 30.0
 FIRST_PAUSE = 30.0
 """Seconds of the first pause after a missed deadline; tuned by hand."""
 LONGEST_PAUSE = 3600.0
+ELECTED = 120.0
+"""Seconds for which the want of an elected job stands; renewed after half of them. Nobody else ends it if its shard is
+dead; tuned by hand: longer than a take-over."""
 
 
 class Want(msgspec.Struct, frozen=True):
@@ -36,6 +42,8 @@ class Want(msgspec.Struct, frozen=True):
     """Its shard uses all these nodes, and asks other shards for evictions (rule 7)."""
     victims: tuple[Evict, ...] = ()
     """Tasks of other shards that must leave."""
+    elected: float | None = None
+    """When its job was elected, if it was and does not fit yet: its nodes are locked, and lent as they empty."""
 
     @property
     def place(self) -> Place:
@@ -44,6 +52,11 @@ class Want(msgspec.Struct, frozen=True):
     @property
     def id(self) -> tuple[str, str]:
         return self.job, self.uid
+
+    @property
+    def renewed_at(self) -> float:
+        """When its shard must decide again: at its end; the want of an elected job is renewed before."""
+        return self.deadline if self.elected is None else self.deadline - ELECTED / 2
 
 
 class Pause(msgspec.Struct, frozen=True):

@@ -31,7 +31,13 @@ def _shared(step: Step | None) -> dict[str, Any]:
     if step is None:
         return {}
     wants = [
-        {"job": w.job, "nodes": list(w.nodes), "asks": w.asks, "victims": sorted(v.task for v in w.victims)}
+        {
+            "job": w.job,
+            "nodes": list(w.nodes),
+            "asks": w.asks,
+            "victims": sorted(v.task for v in w.victims),
+            "elected": w.elected is not None,
+        }
         for w in step.wants
     ]
     return {"wants": wants, "lends": {lend.node: lend.to for lend in sorted(step.lends)}}

@@ -173,7 +173,7 @@ def _locked(plan: Plan) -> Table:
 def _shared(step: Step | None) -> Iterator[Table]:
     """What a shard asks of others, and gives them."""
     wants, lends = _table("wants, until it is bound", "nodes", "pods that must leave"), _table("lends", "nodes")
-    for want in step.wants if step is not None else ():
+    for want in (w for w in step.wants if w.elected is None) if step is not None else ():
         wants.add_row(want.job, _few(want.nodes), _few([v.task for v in want.victims]) if want.asks else "")
     takers: dict[int, list[str]] = {}
     for lend in step.lends if step is not None else ():

@@ -116,7 +116,7 @@ class Shards:
             self._cache.decide_for_all()
         else:
             own = own_jobs(snapshot, standing.uses, standing.queues)
-            self._cache.decide_for(own, standing.queues - standing.leaving)
+            self._cache.decide_for(own, standing.queues - standing.leaving, standing.uses)
         return standing
 
     def _others(self) -> list[Want]:
@@ -155,7 +155,7 @@ class Shards:
         self._wants = (*step.wants, *self._until_bound(step.wants))
         self._pauses = step.pauses
         jobs, number = snapshot.jobs.jobs, snapshot.jobs.number
-        wanting = frozenset(jobs[number[want.job]].queue for want in self._wants if want.job in number)
+        wanting = frozenset(jobs[number[job]].queue for job in self.wanting if job in number)
         self.moves.after(step.lends, self._proposals, wanting)
         self._show(step, snapshot)
         self.turned()
@@ -176,19 +176,19 @@ class Shards:
         return [
             want
             for want in self._wants
-            if want.id not in stand and any(map(is_binding, self._cache.tasks_of(want.job)))
+            if want.id not in stand and want.elected is None and any(map(is_binding, self._cache.tasks_of(want.job)))
         ]
 
     def wake_at(self, now: float) -> float | None:
         """When time alone changes what shards decide: the end of a want or of a pause."""
-        ends = [want.deadline for want in (*self._wants, *self._others())]
+        ends = [want.renewed_at for want in self._wants] + [want.deadline for want in self._others()]
         ends += [pause.until for pause in self._pauses]
         return min((end for end in ends if end > now), default=None)
 
     @property
     def wanting(self) -> frozenset[str]:
         """Jobs that every cycle must look at."""
-        return frozenset(want.job for want in self._wants)
+        return frozenset(want.job for want in self._wants if want.elected is None)
 
     def _show(self, step: Step, snapshot: Snapshot) -> None:
         if not self._figures or self.objects.figures_are_due:

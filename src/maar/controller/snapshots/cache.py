@@ -77,6 +77,7 @@ class Cache:
         self._own: Mask | None = None
         """The jobs of the last snapshot that this process decides for; `None`: all of them."""
         self._own_queues: frozenset[str] | None = None
+        self._own_nodes: frozenset[str] | None = None
 
     @property
     def started(self) -> bool:
@@ -94,26 +95,15 @@ class Cache:
         update = self.picture.take(now)
         self._woken = False
         around = update.around
-        if self._last is not None and self._own is not None:
-            # Others may have changed the election; what this process wrote is among it (`read.state`).
-            last, seen = self._last, around.elect
-            if last.elect is not None and self.is_own(last.elect.job):
-                around = replace(around, elect=last.elect, locks=last.locks)
-            elif seen is not None and self.is_own(seen.job):
-                around = replace(around, elect=None, locks=())  # it has ended, and its entry is not written yet
-            around = replace(around, rounds=_latest(around.rounds, last.rounds))
-            around = replace(around, resized=_latest(around.resized, self.pool_times.current()))
-        elif self._last is not None:
+        if self._last is not None:
             # The election and locks of the last plan are still on their way to the objects.
             last, resized = self._last, self.pool_times.current()
-            around = replace(
-                around,
-                elect=last.elect,
-                locks=last.locks,
-                expired=last.expired,
-                resized=resized,
-                rounds=last.rounds,
-            )
+            around = replace(around, elect=last.elect, locks=last.locks)
+            if self.shares:  # what this process wrote is among what is seen (`read.state`)
+                rounds, resized = _latest(around.rounds, last.rounds), _latest(around.resized, resized)
+                around = replace(around, resized=resized, rounds=rounds)
+            else:
+                around = replace(around, expired=last.expired, resized=resized, rounds=last.rounds)
         changed = self._without_aside(update.changed)
         self._forget_gone(around)
         around = bare_around(around, self._reasons)
@@ -134,12 +124,12 @@ class Cache:
 
     # -- one of several shards
 
-    def decide_for(self, jobs: Mask, queues: frozenset[str]) -> None:
-        """Other processes decide for all other jobs and queues of the last snapshot."""
-        self._own, self._own_queues = jobs, queues
+    def decide_for(self, jobs: Mask, queues: frozenset[str], nodes: frozenset[str]) -> None:
+        """Other processes decide for all other jobs and queues of the last snapshot, and use all other nodes."""
+        self._own, self._own_queues, self._own_nodes = jobs, queues, nodes
 
     def decide_for_all(self) -> None:
-        self._own = self._own_queues = None
+        self._own = self._own_queues = self._own_nodes = None
 
     @property
     def shares(self) -> bool:
@@ -155,6 +145,9 @@ class Cache:
 
     def owns_queue(self, queue: str) -> bool:
         return self._own_queues is None or queue in self._own_queues
+
+    def uses(self, node: str) -> bool:
+        return self._own_nodes is None or node in self._own_nodes
 
     def tasks_of(self, job: str) -> tuple[str, ...]:
         """The tasks of a job in the last snapshot."""

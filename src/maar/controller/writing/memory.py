@@ -77,13 +77,13 @@ class Memory:
         self._entry = entry_of_shard(self._whole, shard)
 
     def send(self, plan: Plan, now: float) -> None:
-        """Write what differs from what the watches show. The election of another shard is not written here."""
+        """Write what differs from what the watches show. Of several shards each writes elections of its own jobs, and
+        locks of its own nodes."""
         is_own = self._cache.is_own
         elect = plan.elect if plan.elect is not None and is_own(plan.elect.job) else None
         expired = tuple(e for e in plan.expired if is_own(e.job)) if self._cache.shares else plan.expired
         self._send_state(State(elect, expired, self._cache.pool_times.current(), plan.rounds), now)
-        if elect is plan.elect:
-            self._send_locks(plan, now)
+        self._send_locks(plan, now)
 
     def due(self) -> float | None:
         """When a write that is not seen has to be tried again."""
@@ -136,11 +136,11 @@ class Memory:
     # -- locks
 
     def _send_locks(self, plan: Plan, now: float) -> None:
-        nodes = self._cache.picture.objects.of(NODES_KIND)
+        nodes, uses = self._cache.picture.objects.of(NODES_KIND), self._cache.uses
         wanted = {lock.node: lock for lock in plan.locks}
-        self._locks = {name: sent for name, sent in self._locks.items() if name in nodes}
+        self._locks = {name: sent for name, sent in self._locks.items() if name in nodes and uses(name)}
         for name in sorted(wanted.keys() | self._cache.picture.locks.keys() | self._locks.keys()):
-            if name not in nodes:
+            if name not in nodes or not uses(name):
                 continue
             notes, shown = _notes(wanted.get(name)), nodes[name].metadata.annotations
             if all(shown.get(key) == value for key, value in notes.items()):

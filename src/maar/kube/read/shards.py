@@ -89,6 +89,7 @@ def wants_of(item: Shard) -> tuple[Want, ...]:
             want.deadline.timestamp(),
             want.asks,
             tuple(Evict(v.pod, want.job, v.reason, _cause(v.cause), v.budgets_apply, v.grace) for v in want.victims),
+            None if want.elected is None else want.elected.timestamp(),
         )
         for want in item.spec.wants
         if want.created is not None and want.deadline is not None
@@ -98,16 +99,23 @@ def wants_of(item: Shard) -> tuple[Want, ...]:
 def wire_wants(wants: Iterable[Want]) -> tuple[WireWant, ...]:
     """Wants of one shard, as they are written: as many as there is room for, the first ones."""
     made, room = [], MOST_WANTED
-    for want in sorted(wants, key=lambda want: want.place)[:MOST_WANTS]:
+    for want in sorted(wants, key=lambda want: (want.elected is None, want.place))[:MOST_WANTS]:
         room -= len(want.nodes) + len(want.victims)
         if room < 0:
             break
         victims = (Victim(e.task, e.reason, e.cause.value, e.budgets_apply, e.grace) for e in want.victims)
-        created, deadline = (datetime.fromtimestamp(t, UTC) for t in (want.created, want.deadline))
+        created, deadline = _time(want.created), _time(want.deadline)
+        elected = None if want.elected is None else _time(want.elected)
         made.append(
-            WireWant(want.job, want.uid, created, deadline, want.priority, want.asks, want.nodes, tuple(victims))
+            WireWant(
+                want.job, want.uid, created, deadline, want.priority, want.asks, want.nodes, tuple(victims), elected
+            )
         )
     return tuple(made)
+
+
+def _time(at: float) -> datetime:
+    return datetime.fromtimestamp(at, UTC)
 
 
 def _cause(text: str) -> Cause:

@@ -45,6 +45,7 @@ class Want(Wire, frozen=True, omit_defaults=True):
     asks: bool = False
     nodes: tuple[str, ...] = ()
     victims: tuple[Victim, ...] = ()
+    elected: Time | None = None
 
 
 class ShardSpec(Wire, frozen=True, omit_defaults=True):
