@@ -17,10 +17,13 @@ from typing import Any
 from click.testing import CliRunner
 from tests.support.live import NAMESPACE, OUR_CRDS, bound, connected
 from tests.support.live_shards import LiveShards, numbers_in, queue_in
+from tests.support.memory import locks
 from tests.support.scheduler import Child
 
 from maar.cli.main import main
+from maar.config.file import default_text
 from maar.embedded.server import EmbeddedServer
+from maar.kube.read.shards import wants_of
 from maar.kube.wire.annotations import EPOCH, SHARD
 from maar.kube.wire.api_resources import LEASES, QUEUES, SHARD_MAPS, SHARDS
 from maar.kube.write.shards import create_map, read_map, read_shards
@@ -107,6 +110,58 @@ def decided_again(recording: Path) -> list[dict[str, Any]]:
     assert 0 == result.exit_code, result.stderr
     cycles: list[dict[str, Any]] = json.loads(result.stdout)["cycles"]
     return cycles
+
+
+def test_each_owner_locks_its_nodes_for_an_elected_job_of_another_shard_and_lends_them_as_they_empty(
+    box: EmbeddedServer, tmp_path: Path
+) -> None:
+    """The owner is frozen for a moment: nobody else writes to its nodes meanwhile."""
+    config = tmp_path / "maar.yaml"
+    config.write_text(default_text().replace("- name: proportion ", "# "))
+
+    async def story() -> None:
+        async with shards(box, tmp_path, 2, 2, "--config", str(config), "--lease-duration", "20") as play:
+            live, (mine, theirs) = play.live, (queue_in(shard, 2) for shard in (0, 1))
+            nodes = [list(map("n{}".format, itertools.islice(numbers_in(shard, 2), 2))) for shard in (0, 1)]
+            for first in [pod.name for pod in await live.pods()]:
+                await live.delete(first)
+            for queue, name in ((mine, "a"), (mine, "b"), (theirs, "c"), (theirs, "d")):
+                await live.gang(name, 1, gpu=8, group={"queue": queue})
+            for name in "abcd":
+                await live.until(bound(name, 1), f"{name} runs")
+            owner = await play.holder(1)
+            assert owner is not None
+            os.kill(owner.pid, signal.SIGSTOP)
+            await live.gang("large", 4, gpu=8, group={"queue": mine})
+
+            async def asked() -> bool:
+                found = [want for item in (await live.api.list(SHARDS)).items for want in wants_of(item)]
+                return [w.nodes for w in found if w.elected is not None] == [(*sorted(itertools.chain(*nodes)),)]
+
+            try:
+                await eventually(play, asked, "its want names all nodes")
+                assert dict.fromkeys(nodes[0], f"{NAMESPACE}/large") == await locks(live)
+            finally:
+                os.kill(owner.pid, signal.SIGCONT)
+
+            async def all_locked() -> bool:
+                return sorted(await locks(live)) == sorted(itertools.chain(*nodes))
+
+            await eventually(play, all_locked, "the owner locks its nodes too")
+            for name in "cd":
+                await live.delete(f"{name}-0")
+            await until(play, lambda m: {m.owner_of(node) for node in nodes[1]} == {0}, "empty nodes are lent")
+            assert not any(pod.node for pod in await live.pods() if pod.group == "large")
+            for name in "ab":
+                await live.delete(f"{name}-0")
+            await live.until(bound("large", 4), "it starts when all are empty")
+
+            async def unlocked() -> bool:
+                return not await locks(live)
+
+            await eventually(play, unlocked, "no lock is left")
+
+    asyncio.run(story())
 
 
 def test_a_pinned_queue_moves_to_its_shard_with_its_jobs(box: EmbeddedServer, tmp_path: Path) -> None:

@@ -54,8 +54,8 @@ def entry_of_shard(entry: str, shard: int) -> str:
 def read_state(item: ConfigMap, scheduler_names: frozenset[str] | None) -> State:
     """The state in a ConfigMap; a `FieldError` if it is malformed. Without names, the only entry or the default one.
 
-    Each of several shards has an entry of its own. There is one election in a cluster: of several, the first counts,
-    and the others give up theirs.
+    Each of several shards has an entry of its own. Shards learn by wants which election counts (`maar.shards.election`)
+    and give up the others, so there is more than one for a moment only. Whoever just looks sees the earliest.
     """
     if scheduler_names is not None:
         entry = entry_of(scheduler_names)
