@@ -304,3 +304,32 @@ def test_a_gang_that_leaves_for_two_jobs_is_not_left_in_part() -> None:
     """Its surplus leaves for a job that must wait for nodes of another shard, and the rest for a job that need not."""
     after = settled(workload(144, nodes=(6, 20)), CONFIG, 2, 144)
     assert not left_over(after).moves
+
+
+def test_nothing_is_evicted_because_an_own_job_no_longer_wants_an_idle_node() -> None:
+    """`first` fits on the borrowed node alone. Its want of before named both, and kept `b2` from `next`."""
+    busy = gang("busy", 2, gpu=4, on=["a1", "a2"], queue="red", task={"controlled": True})
+    first = gang("first", 2, gpu=2, priority=2, queue="red", created=1.0)
+    later = gang("next", 1, gpu=2, priority=1, queue="red", created=2.0)
+    scene = cluster(*NODES, *QUEUES, busy, first, later)
+    before = want("first", "b1 b2", shard=0, priority=2, created=1.0), want("next", "b2", shard=0, priority=1)
+    result = taken(scene, 0, BORROWED, wants=before)
+    assert {"b1"} == {bind.node for bind in result.plan.bind}
+    assert ((), {"first": ("b1",), "next": ("b2",)}) == (result.plan.evict, nodes_of(result))
+    assert [()] * 2 == [w.victims for w in result.wants]
+
+
+def test_the_user_of_its_node_asks_for_the_victims_of_a_pod_that_is_tied_to_it() -> None:
+    """Also once room is promised to the pod: it is not the shard of its queue that decides then."""
+    there = {"node_terms": (NodeTerm(fields=(Requirement("metadata.name", "In", ("b1",)),)),)}
+    daemon = tasks("ns/daemon", 1, shape(gpu=4, **there), resident=True, priority=9)
+    low = gang("low", 1, gpu=4, on=["b1"], queue="default", task={"controlled": True})
+    owners = OWNERS.let_go("default", 0)
+    scene = cluster(*NODES, *QUEUES, Queue("default"), low, daemon)
+    user = taken(scene, 1, owners)
+    assert [(1, "ns/daemon", ("b1",), True)] == [(w.shard, w.job, w.nodes, w.asks) for w in user.wants]
+    assert {"ns/low-0"} == {e.task for e in taken(scene, 0, owners, wants=user.wants).plan.evict}
+    promised = [replace(task, status=Status.NOMINATED, node="b1") for task in daemon]
+    after = cluster(*NODES, *QUEUES, Queue("default"), promised)
+    assert ((), ()) == (taken(after, 0, owners).wants, taken(after, 0, owners).plan.bind)
+    assert ["b1"] == [bind.node for bind in taken(after, 1, owners).plan.bind]

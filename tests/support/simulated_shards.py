@@ -81,6 +81,10 @@ class Shards:
         snapshot = self.virtual.snapshot()
         standing = self.standing(shard, snapshot)
         taken = self.decided(snapshot, standing)
+        if self._witness is not None:
+            tied = {task.job for task in snapshot.tasks.tasks if task.resident}
+            borrows = [want for want in taken.wants if want.job in tied and not standing.uses.issuperset(want.nodes)]
+            assert not borrows, f"the user of its node binds a pod tied to it, and nobody borrows for it: {borrows}"
         changed = self._carry_out(shard, taken, snapshot, own_jobs(snapshot, standing.uses, standing.queues))
         self.counts.steps += 1
         self.now += self._pace

@@ -45,7 +45,8 @@ def own_jobs(snapshot: Snapshot, uses: Collection[str], queues: Collection[str])
     # Somebody must say that a queue does not exist.
     for row in np.flatnonzero(snapshot.jobs.queue < 0).tolist():
         jobs[row] = snapshot.jobs.jobs[row].queue in queues
-    for task in np.flatnonzero(tasks.resident & (tasks.status == Status.PENDING)).tolist():
+    waits = (tasks.status == Status.PENDING) | (tasks.status == Status.NOMINATED)
+    for task in np.flatnonzero(tasks.resident & waits).tolist():
         node = tied_to(snapshot, task)
         if node:
             jobs[tasks.job[task]] = node in uses

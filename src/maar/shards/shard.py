@@ -98,23 +98,32 @@ def step(snapshot: Snapshot, config: Config, now: float, standing: Standing) -> 
     before, ended = _own_wants(snapshot, standing, now)
     pauses = _pauses(snapshot, standing, ended, now)
     confined = {pause.id for pause in pauses if now < pause.until}
-    standing_wants = sorted([*others, *before.values()], key=lambda w: w.place)
-    scope = scope_of(snapshot, standing.owners, standing.uses, standing.queues, standing_wants, confined)
-    if standing.leaving:
-        scope = replace(scope, jobs=_without(snapshot, scope.jobs, standing.leaving, before))
-    scope = with_election(snapshot, scope, elected, now)
-    snapshot.scope = scope
-    try:
-        plan = decide(snapshot, config, now)
-    finally:
-        snapshot.scope = None
-    division = _Division(snapshot, scope, standing, plan)
-    wants = tuple(sorted(division.wants(before, now), key=lambda w: w.place))
+
+    def decided(before: Mapping[Id, Want]) -> tuple[Scope, _Division, tuple[Want, ...]]:
+        kept = sorted([*others, *before.values()], key=lambda w: w.place)
+        scope = scope_of(snapshot, standing.owners, standing.uses, standing.queues, kept, confined)
+        if standing.leaving:
+            scope = replace(scope, jobs=_without(snapshot, scope.jobs, standing.leaving, before))
+        snapshot.scope = scope = with_election(snapshot, scope, elected, now)
+        try:
+            division = _Division(snapshot, scope, standing, decide(snapshot, config, now))
+        finally:
+            snapshot.scope = None
+        return scope, division, tuple(sorted(division.wants(before, now), key=lambda w: w.place))
+
+    scope, division, wants = decided(before)
+    if division.evicts and _nodes(before.values()) - _nodes(wants):
+        # Nodes that an own job does not want any more were kept from the others: nothing is evicted instead of them.
+        scope, division, wants = decided({want.id: want for want in wants})
     own = division.plan(wants)
     lends = _lends(snapshot, scope, standing, own, wants, others, elected, ended)
     lends += division.gathered(wants)
     mine = want_of_elected(snapshot, scope, own, standing.owners, standing.wants, now)
     return Step(own, wants if mine is None else (*wants, mine), lends, pauses)
+
+
+def _nodes(wants: Iterable[Want]) -> set[str]:
+    return {node for want in wants for node in want.nodes}
 
 
 def _counts(want: Want, standing: Standing, now: float) -> bool:
@@ -170,6 +179,10 @@ class _Division:
         """Jobs for which nothing is done before the shard has all their nodes."""
         self._asking = set(self._victims) - borrows
         """Jobs that have all their nodes and wait for victims of other shards."""
+
+    @property
+    def evicts(self) -> bool:
+        return bool(self._plan.evict)
 
     def gathered(self, wants: tuple[Want, ...]) -> tuple[Lend, ...]:
         """Moves between the shards of one process, for wants that ask: their shard must be the owner (rule 7)."""
