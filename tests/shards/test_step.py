@@ -321,8 +321,8 @@ def test_nothing_is_evicted_because_an_own_job_no_longer_wants_an_idle_node() ->
 
 def test_the_user_of_its_node_asks_for_the_victims_of_a_pod_that_is_tied_to_it() -> None:
     """Also once room is promised to the pod: it is not the shard of its queue that decides then."""
-    there = {"node_terms": (NodeTerm(fields=(Requirement("metadata.name", "In", ("b1",)),)),)}
-    daemon = tasks("ns/daemon", 1, shape(gpu=4, **there), resident=True, priority=9)
+    here = (NodeTerm(fields=(Requirement("metadata.name", "In", ("b1",)),)),)
+    daemon = tasks("ns/daemon", 1, shape(gpu=4, node_terms=here), resident=True, priority=9)
     low = gang("low", 1, gpu=4, on=["b1"], queue="default", task={"controlled": True})
     owners = OWNERS.let_go("default", 0)
     scene = cluster(*NODES, *QUEUES, Queue("default"), low, daemon)
