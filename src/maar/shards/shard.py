@@ -119,7 +119,8 @@ def step(snapshot: Snapshot, config: Config, now: float, standing: Standing) -> 
     lends = _lends(snapshot, scope, standing, own, wants, others, elected, ended)
     lends += division.gathered(wants)
     mine = want_of_elected(snapshot, scope, own, standing.owners, standing.wants, now)
-    return Step(own, wants if mine is None else (*wants, mine), lends, pauses)
+    wants = wants if mine is None else tuple(sorted((*wants, mine), key=lambda w: w.place))
+    return Step(own, wants, lends, pauses)
 
 
 def _nodes(wants: Iterable[Want]) -> set[str]:

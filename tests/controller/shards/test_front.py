@@ -6,6 +6,7 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any, cast
 
+from msgspec.structs import replace
 from tests.controller.shards.test_holding import FOREIGN, MAP, NAMES, stored
 from tests.support.objects import decoded
 from tests.support.sockets import until
@@ -23,7 +24,7 @@ from maar.model.tasks import Status
 from maar.registry import catalog
 from maar.shards.map import ShardMap
 from maar.shards.shard import Step
-from maar.shards.wants import Want
+from maar.shards.wants import ELECTED, Want
 
 NOTHING = cast(Any, None)
 
@@ -53,6 +54,18 @@ def test_a_want_stands_while_binds_are_on_their_way_and_not_while_a_promise_is_t
         assert status is cache.picture.assumed["ns/a"].status
         shards.after(Step(plan), snapshot)
         assert stands == ("ns/a" in shards.wanting)
+
+
+def test_the_want_of_an_elected_job_wakes_its_shard_before_it_ends_and_holds_no_queue() -> None:
+    cache = Cache(Picture(frozenset({"maar"})))
+    sent: Any = SimpleNamespace(nodes_in_use=set, unsettled=frozenset)
+    shards = Shards(NOTHING, cache, sent, list_pods, lambda: None)
+    shards.holding.stored = StoredMap(ShardMap.new(2), {"metadata": {"resourceVersion": "1"}})
+    want = Want(0, "ns/a", "u", 0, 0.0, ("n1",), deadline=ELECTED, elected=0.0)
+    shards.after(Step(Plan(), (want,)), cache.snapshot(0.0))
+    assert (ELECTED / 2, frozenset()) == (shards.wake_at(1.0), shards.wanting)
+    shards.after(Step(Plan(), (replace(want, elected=None),)), cache.snapshot(0.0))
+    assert (ELECTED, {"ns/a"}) == (shards.wake_at(1.0), shards.wanting)
 
 
 def test_a_cycle_ends_also_if_all_shards_of_the_process_are_being_given_back() -> None:

@@ -1,4 +1,4 @@
-"""The ShardMap between its object and the map: nothing is lost, and what is wrong is named."""
+"""ShardMap and Shard between their objects and what they mean: nothing is lost, and what is wrong is named."""
 
 from __future__ import annotations
 
@@ -9,10 +9,23 @@ import pytest
 from hypothesis import given, settings
 from tests.shards.test_map import maps
 
-from maar.kube.read.shards import MOST_BYTES, BrokenMap, shard_map, shard_name, shard_number, spec_of
+from maar.kube.read.shards import (
+    MOST_BYTES,
+    MOST_WANTS,
+    BrokenMap,
+    shard_map,
+    shard_name,
+    shard_number,
+    spec_of,
+    wants_of,
+    wire_wants,
+)
 from maar.kube.wire.decoding import decode
+from maar.kube.wire.shards import Shard, ShardSpec
 from maar.kube.wire.shards import ShardMap as WireMap
+from maar.model.plan import Cause, Evict
 from maar.shards.map import ShardMap
+from maar.shards.wants import Want
 
 
 def read(**changes: Any) -> ShardMap:
@@ -65,3 +78,24 @@ def test_a_map_that_is_wrong_or_too_large_is_not_written() -> None:
 def test_names_of_shards() -> None:
     assert [0, 63] == [shard_number(shard_name(shard)) for shard in (0, 63)]
     assert [None] * 5 == [shard_number(name) for name in ("0", "shard-", "shard-01", "shard-²", "shard-999")]
+
+
+def stored(wants: list[Want]) -> tuple[Want, ...]:
+    """The wants of shard 1 after they were written and read."""
+    body = msgspec.json.encode({"metadata": {"name": shard_name(1)}, "spec": ShardSpec(wire_wants(wants))})
+    return wants_of(msgspec.json.decode(body, type=Shard))
+
+
+def test_wants_come_back_as_they_were_written() -> None:
+    victim = Evict("ns/low-0", "ns/high", "priority", Cause.PREEMPTED, grace=30)
+    asks = Want(1, "ns/high", "u1", 7, 1700000000.0, ("n1", "n2"), 1700000130.5, True, (victim,))
+    elected = Want(1, "ns/large", "u2", 0, 1700000001.0, ("n3",), 1700000220.0, elected=1700000100.25)
+    assert (elected, asks) == stored([asks, elected])
+    assert (asks,) == stored([asks])
+
+
+def test_of_too_many_wants_the_first_in_the_order_are_written_and_that_of_the_elected_job() -> None:
+    wants = [Want(1, f"ns/{i:03}", f"u{i}", 0, 1700000000.0 + i, (), 1700000300.0) for i in range(MOST_WANTS + 1)]
+    last = msgspec.structs.replace(wants[-1], elected=1700000299.0)
+    written = stored([*wants[:-1], last])
+    assert (last, *wants[: MOST_WANTS - 1]) == written
