@@ -65,7 +65,7 @@ def test_the_want_of_an_elected_job_wakes_its_shard_before_it_ends_and_holds_no_
     shards.after(Step(Plan(), (want,)), cache.snapshot(0.0))
     assert (ELECTED / 2, frozenset()) == (shards.wake_at(1.0), shards.wanting)
     shards.after(Step(Plan(), (replace(want, elected=None),)), cache.snapshot(0.0))
-    assert (ELECTED, {"ns/a"}) == (shards.wake_at(1.0), shards.wanting)
+    assert (ELECTED, frozenset({"ns/a"})) == (shards.wake_at(1.0), shards.wanting)
 
 
 def test_a_cycle_ends_also_if_all_shards_of_the_process_are_being_given_back() -> None:
