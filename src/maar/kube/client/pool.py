@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from asyncio.sslproto import SSLProtocol
 from base64 import b64encode
 from collections import deque
 from collections.abc import AsyncIterator, Callable
@@ -30,8 +31,14 @@ STAGGER_SECONDS = 0.25
 """Delay before the next address of the host is tried in parallel, as RFC 8305 recommends."""
 SETTLING_SECONDS = 1.0
 """How long `close` waits for connections that are being opened: a handshake takes milliseconds. Tuned by hand."""
+READ_AT_ONCE = 64 * 1024
+"""Bytes that a TLS connection decrypts at once: four records. asyncio has a buffer of this size for each connection,
+all of it in memory, of 256 kB if nothing is said. With 50 connections that was 15 MB instead of 5 MB."""
 CLOSING_TURNS = 5
 """Iterations of the event loop until TLS connections are closed: each layer schedules the next."""
+
+
+SSLProtocol.max_size = READ_AT_ONCE
 
 
 class Pool:
