@@ -28,7 +28,7 @@ CLASSES: dict[str, tuple[Make, Config]] = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--workloads", type=int, default=200, help="of each class (default: %(default)s)")
+    parser.add_argument("--workloads", type=int, default=150, help="of each class (default: %(default)s)")
     workloads = parser.parse_args().workloads
     every: list[float] = []
     for name, (make, config) in CLASSES.items():
