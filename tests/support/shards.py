@@ -84,6 +84,8 @@ def settled(cluster: Cluster, config: Config, shards: int, seed: int = 0, now: f
     """The cluster after the shards have come to rest."""
     made = Shards(cluster, config, ShardMap.new(shards), now, check_step)
     assert made.settle(turns(shards, seed)), f"not quiet after {STEPS} steps"
+    elected = [want for wants in made.wants.values() for want in wants if want.elected is not None]
+    assert len(elected) <= 1, f"nodes are locked for several jobs: {elected}"
     return made
 
 
