@@ -476,8 +476,13 @@ def test_maar_web_shows_a_user_only_what_she_may_see(tmp_path: Path) -> None:
         assert "and 1 job that you may not see" in ok(await ask(web, kubeconfig, "jobs"))
         assert "another job" in ok(await ask(web, kubeconfig, "why", "mine/waits"))
         hidden = await ask(web, kubeconfig, "why", f"{THEIRS}/aq7waits")
-        assert (3, "") == (hidden.exit_code, hidden.stdout)
+        assert (2, "") == (hidden.exit_code, hidden.stdout)
         assert "no such job that you may see" in hidden.stderr
+        edit = tmp_path / "edit.yaml"
+        edit.write_text(f"{{edit: end-jobs, jobs: [{THEIRS}/aq7waits]}}")
+        wrong = await ask(web, kubeconfig, "what-if", "-f", str(edit))
+        assert (2, "") == (wrong.exit_code, wrong.stdout), "as without a server"
+        assert "no such job that you may see" in wrong.stderr
 
     told(tmp_path, story, USER)
 

@@ -13,10 +13,11 @@ from urllib.parse import quote, urlsplit
 
 import msgspec
 
+from maar.cli.support.exits import BadInput
 from maar.kube.client.access import Access
 from maar.kube.client.api import Api
 from maar.kube.client.credentials import Credentials
-from maar.kube.client.errors import AccessError, NotFound
+from maar.kube.client.errors import AccessError, ApiError, NotFound
 from maar.views.records import View
 from maar.web.api.answers import JobAnswer, JobsAnswer, NodesAnswer, QueuesAnswer, WhatIfAnswer
 from maar.web.api.asking import Question
@@ -24,6 +25,8 @@ from maar.web.api.roots import PREFIX
 
 AGGREGATED = "aggregated"
 """The value of `--server` for the aggregated API: the API server passes questions on, and says who asks."""
+WRONG = (400, 404, 422)
+"""Statuses that say that the question is wrong, as it would be without a server."""
 PAGE = 500
 """Items of one request; `maar web` has an upper limit of its own."""
 T = TypeVar("T", bound=View)
@@ -84,9 +87,13 @@ class There:
         return await self._get(path, JobAnswer, **asked)
 
     async def what_if(self, question: Question) -> WhatIfAnswer:
-        body = await self._api.request(
-            "POST", f"{self._prefix}/what-if", body=msgspec.json.encode(question), timeout=120.0
-        )
+        asked = msgspec.json.encode(question)
+        try:
+            body = await self._api.request("POST", f"{self._prefix}/what-if", body=asked, timeout=120.0)
+        except ApiError as error:
+            if error.status in WRONG:
+                raise BadInput(error.message) from None
+            raise
         return msgspec.json.decode(body, type=WhatIfAnswer)
 
     async def _all(self, path: str, kind: type[L]) -> L:
@@ -105,7 +112,7 @@ class There:
             )
         except NotFound as error:
             if path.startswith("/jobs/"):
-                raise
+                raise BadInput(error.message) from None
             what = "not `maar web`, or an older one" if self._prefix == PREFIX else "no aggregated API of `maar web`"
             raise AccessError(f"{self._api.server}: {what}: {error.message}") from None
         except msgspec.DecodeError as error:
