@@ -38,10 +38,10 @@ class Elect:
         foreign = session.target if session.target_is_foreign else None
         # After a lost election also jobs that rest: they were skipped only because nothing has changed for them.
         lost = foreign is None and session.elect_before is not None
-        waiting = [job for job in session.active(resting=lost) if is_waiting(session, job)]
+        jobs = session.active(resting=lost)
         if foreign is not None:
-            waiting = [job for job in waiting if place_of(job) < place_of(foreign)]
-        target = session.hooks.target_job[0].call(waiting)
+            jobs = [job for job in jobs if place_of(job) < place_of(foreign)]
+        target = session.hooks.target_job[0].call([job for job in jobs if is_waiting(session, job)])
         if target is not None:
             session.clear_target()
             session.set_target(target, demand_of(session, target))
