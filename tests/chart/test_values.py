@@ -321,6 +321,13 @@ def test_a_shadow_alerts_only_about_what_happens() -> None:
     assert {"MaarNotDeciding", "MaarManyEvictions"} == alerts[False] - alerts[True]
 
 
+def test_a_maar_that_decides_does_not_hide_one_in_another_namespace_that_does_not() -> None:
+    rule = by_name(rendered(MONITORED))["PrometheusRule", "maar"]["spec"]["groups"]
+    (expr,) = [r["expr"] for group in rule for r in group["rules"] if r["alert"] == "MaarNotDeciding"]
+    own = 'maar_leader{namespace="maar-system"}'
+    assert f"absent({own}) == 1 or sum({own}) == 0" == expr
+
+
 def test_prometheus_has_a_token_without_rights_for_maar_web() -> None:
     objects = by_name(rendered(MONITORED))
     (endpoint,) = objects["ServiceMonitor", "maar-web"]["spec"]["endpoints"]
