@@ -209,3 +209,11 @@ def test_large_jobs_of_several_shards_start_in_the_order_of_the_cluster(order: t
         on = {key for key, (_, pods) in made.virtual.jobs.items() if pods and pods[0].status is Status.BOUND}
         started += sorted(name for name in ("one", "two", "three") if f"ns/{name}" in on and name not in started)
     assert ["one", "two", "three"] == started
+
+
+def test_a_node_that_a_job_is_about_to_get_is_not_locked() -> None:
+    """One Maar would have started that job before it locked anything."""
+    small = gang("small", 1, gpu=1, queue="blue", created=5.0)
+    scene = cluster(NODES, QUEUES, busy("a", "b", gpu=2), small, large("big", "red"))
+    fits = replace(want("small", 1, "c", created=5.0), elected=None)
+    assert ({"c"}, {"a"}) == (locks(taken(scene, 0)).keys(), locks(taken(scene, 0, wants=(fits,))).keys())

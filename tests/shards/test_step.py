@@ -333,3 +333,18 @@ def test_the_user_of_its_node_asks_for_the_victims_of_a_pod_that_is_tied_to_it()
     after = cluster(*NODES, *QUEUES, Queue("default"), promised)
     assert ((), ()) == (taken(after, 0, owners).wants, taken(after, 0, owners).plan.bind)
     assert ["b1"] == [bind.node for bind in taken(after, 1, owners).plan.bind]
+
+
+def test_room_that_a_served_want_leaves_on_its_node_is_used_at_once() -> None:
+    """Both wanted the node. It came, `first` needs half of it, and nothing is evicted for `next`."""
+    busy = gang("busy", 2, gpu=4, on=["a1", "a2"], queue="red", task={"controlled": True})
+    first = gang("first", 1, gpu=2, priority=2, queue="red", created=1.0)
+    later = gang("next", 1, gpu=2, priority=1, queue="red", created=2.0)
+    before = want("first", "b1", shard=0, priority=2, created=1.0), want("next", "b1", shard=0, priority=1, created=2.0)
+    result = taken(cluster(*NODES, *QUEUES, busy, first, later), 0, BORROWED, wants=before)
+    assert {Bind("ns/first-0", "b1"), Bind("ns/next-0", "b1")} == binds(result)
+    assert () == result.plan.evict
+    large = gang("first", 2, gpu=4, priority=2, queue="red", created=1.0)
+    full = gang("full", 1, gpu=1, on=["b2"], queue="blue", task={"preemptable": False})
+    kept = taken(cluster(*NODES, *QUEUES, busy, large, later, full), 0, BORROWED, wants=before)
+    assert "b1" not in {bind.node for bind in kept.plan.bind if bind.task == "ns/next-0"}, "it still lacks a pod"

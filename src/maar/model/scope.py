@@ -27,6 +27,8 @@ class Kept(msgspec.Struct, frozen=True):
 
     place: Place
     nodes: Mask
+    own: int | None = None
+    """The row of the job, if this shard decides for it: kept until the decision has given it its minimum."""
 
 
 class Scope(msgspec.Struct, frozen=True):

@@ -136,6 +136,9 @@ class Reservation:
             session.wake(last + self._interval)
             return
         useful &= ~locked
+        scope = session.snapshot.scope
+        for kept in () if scope is None else scope.kept:
+            useful &= ~kept.nodes  # a job that fits now is about to get them
         if useful.any():
             session.lock(nodes.names[self._most_idle(job, needs, useful)], job)
             session.wake(session.now + self._interval)

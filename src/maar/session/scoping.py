@@ -18,11 +18,13 @@ from maar.model.tasks import Status
 from maar.session.eviction.departures import unit_for
 from maar.session.eviction.protection import limits_claims
 from maar.session.hooks import Claim, Rejection
+from maar.session.placement import missing
 from maar.session.register import Register
 from maar.session.session import Session
 
 NAME = "shards"
 
+KEPT = "kept for jobs that come first"
 OWN_FIRST = 1e6
 """Subtracted from the score of nodes of other shards: more than all plugins add, less than `placement.PREFERRED`."""
 
@@ -34,6 +36,7 @@ def confine(session: Session) -> None:
         borders = _Borders(session, scope)
         on = Register(session.hooks, NAME, 0, {})
         on.job_nodes(borders.closed_to, fixed=True)
+        on.job_nodes(borders.kept_for_own)
         on.job_score(borders.score)
 
 
@@ -43,14 +46,15 @@ class _Borders:
     def __init__(self, session: Session, scope: Scope) -> None:
         self._session = session
         self._scope = scope
-        self._places = [kept.place for kept in scope.kept]
-        masks = list(accumulate((kept.nodes for kept in scope.kept), np.logical_or))
-        words = "kept for jobs that come first"
-        self._kept = [Rejection("GangWaits", words, mask) for mask in masks]
+        others = [kept for kept in scope.kept if kept.own is None]
+        self._places = [kept.place for kept in others]
+        masks = list(accumulate((kept.nodes for kept in others), np.logical_or))
+        self._kept = [Rejection("GangWaits", KEPT, mask) for mask in masks]
+        self._own = [(kept, session.job(kept.own)) for kept in scope.kept if kept.own is not None]
         self._score: Floats | None = np.where(scope.foreign, -OWN_FIRST, 0.0) if scope.foreign.any() else None
 
     def closed_to(self, job: Job) -> Rejection | None:
-        """The nodes that are kept for jobs before this one; for some jobs all nodes of other shards."""
+        """The nodes that are kept for jobs of others before this one; for some jobs all nodes of other shards."""
         if not self._scope.jobs[job.index]:
             return None
         before = bisect_left(self._places, place_of(job))
@@ -59,6 +63,16 @@ class _Borders:
             return kept
         foreign = self._scope.foreign if kept is None else self._scope.foreign | kept.nodes
         return Rejection("GangWaits", "of other shards, which could not lend them in time", foreign)
+
+    def kept_for_own(self, job: Job) -> Rejection | None:
+        """The nodes that are kept for own jobs before this one, as long as those lack a part of their minimum."""
+        place = place_of(job) if self._own else None
+        masks = [
+            kept.nodes
+            for kept, first in self._own
+            if place is not None and kept.place < place and missing(self._session, first)[0]
+        ]
+        return Rejection("GangWaits", KEPT, np.logical_or.reduce(masks)) if masks else None
 
     def score(self, job: Job) -> Floats | None:
         return self._score if self._scope.jobs[job.index] else None

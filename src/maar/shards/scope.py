@@ -29,8 +29,9 @@ def scope_of(
     """
     jobs = own_jobs(snapshot, uses, queues)
     foreign: Mask = ~rows_of(snapshot, uses)
-    kept = tuple(Kept(want.place, rows_of(snapshot, want.nodes)) for want in wants)
     table, rows = snapshot.jobs, snapshot.jobs.number
+    own = (row if (row := rows.get(want.job)) is not None and jobs[row] else None for want in wants)
+    kept = tuple(Kept(w.place, rows_of(snapshot, w.nodes), row) for w, row in zip(wants, own, strict=True))
     away = {rows[key] for key, uid in confined if key in rows and table.jobs[rows[key]].uid == uid}
     # A gang that runs in part may use any node: otherwise it would be released although it fits.
     away = {row for row in away if not 0 < table.ready[row] < table.minimum[row]}
