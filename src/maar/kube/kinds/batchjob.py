@@ -35,7 +35,11 @@ class Spec(Wire, frozen=True):
 
     @property
     def pods(self) -> int:
-        return self.parallelism if self.completions is None else min(self.parallelism, self.completions)
+        return self.left(0)
+
+    def left(self, succeeded: int) -> int:
+        """Pods that run at once when some have succeeded."""
+        return self.parallelism if self.completions is None else min(self.parallelism, self.completions - succeeded)
 
 
 class Status(JobStatus, frozen=True):
@@ -56,6 +60,7 @@ def gangs(item: BatchJob) -> tuple[GangSpec, ...]:
     """One gang, where the Job or its template says that its pods are one; an elastic Job is one too."""
     made = from_object(item)
     set_minimum(made, "spec.parallelism", item.spec.pods)
+    made.left = item.spec.left(item.status.succeeded)
     made.gang = is_gang(item.metadata.annotations) or is_gang(item.spec.template.metadata.annotations)
     return (made,)
 
@@ -78,9 +83,8 @@ def member(name: str, index: int, indexed: bool) -> Member:
 
 def creates(item: BatchJob) -> Iterator[Pod]:
     spec = item.spec
-    left = spec.parallelism if spec.completions is None else spec.completions - item.status.succeeded
     labels = labels_of(item.name, item.metadata.uid)
-    for index in range(min(spec.parallelism, left)):
+    for index in range(spec.left(item.status.succeeded)):
         made = member(item.name, index, spec.completion_mode == "Indexed")
         yield pod(item, KIND.resource, spec.template, made._replace(labels={**labels, **made.labels}))
 

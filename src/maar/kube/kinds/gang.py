@@ -33,6 +33,8 @@ class GangSpec(msgspec.Struct, kw_only=True):
     """The part of a job that starts in several steps."""
     minimum: int | None = 1
     """`None`: as many as it has pods."""
+    left: int | None = None
+    """Pods that its owner still wants besides those that have succeeded, if it says so."""
     whole: bool = False
     """The minimum is the whole gang: never less than its pods."""
     role_min: dict[str, int] = {}

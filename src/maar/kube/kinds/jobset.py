@@ -152,11 +152,12 @@ def part(item: JobSet | None, pod: Pod) -> str:
 
 
 def gangs(item: JobSet) -> list[GangSpec]:
-    made = []
+    made, done = [], completed(item)
     for name, members in parts(item).items():
         gang = from_object(item)
         gang.part = name
         set_minimum(gang, FIELD, sum(m.pods for m in members))
+        gang.left = sum(m.pods - m.pods // m.job.replicas * done.get(m.job.name, 0) for m in members if m.pods)
         if problem := too_many(item):
             broken(gang, FIELD, problem)
             gang.minimum = None
@@ -191,9 +192,14 @@ def look(item: JobSet, made: Object | None) -> Stated | None:
     )
 
 
+def completed(item: JobSet) -> dict[str, int]:
+    """How many Jobs of each replicated job have completed."""
+    return {job.name: job.succeeded for job in item.status.replicated_jobs_status}
+
+
 def next_part(item: JobSet) -> tuple[str, list[Members]]:
     """The first part that has not completed, with what is left of it."""
-    done = {job.name: job.succeeded for job in item.status.replicated_jobs_status}
+    done = completed(item)
     for name, members in parts(item).items():
         left = [m for m in members if m.pods > 0 and done.get(m.job.name, 0) < m.job.replicas]
         if left:

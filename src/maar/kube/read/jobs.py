@@ -164,6 +164,10 @@ def _queue(stated: GangSpec, members: list[Member]) -> str:
 
 def _minimum(stated: GangSpec, members: list[Member]) -> int:
     minimum = None if stated.minimum is None else min(stated.minimum, LARGEST_MINIMUM)
+    if minimum is not None and stated.left is not None:
+        # Pods that have succeeded count as long as they exist. Nobody creates those again that are deleted.
+        done = sum(m.status is Status.SUCCEEDED for m in members)
+        minimum = min(minimum, max(stated.left + done, 1))
     if minimum is not None and not stated.whole:
         return minimum
     there = sum(m.status not in (Status.FAILED, Status.RELEASING) for m in members)
