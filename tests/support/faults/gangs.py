@@ -24,6 +24,7 @@ class Member(msgspec.Struct, frozen=True):
     runs: bool
     """It has a node, or has ended there."""
     leaving: bool
+    succeeded: bool = False
 
 
 def gang_of(pod: Json) -> str:
@@ -40,13 +41,15 @@ def gang_of(pod: Json) -> str:
     return ""
 
 
-def minimum(resource: str, owner: Json) -> int:
-    """How many pods of the gang must run together."""
+def minimum(resource: str, owner: Json, succeeded: int = 0) -> int:
+    """How many pods of the gang must run together. `succeeded`: those of its pods that have succeeded, and exist."""
     spec: Any = owner.get("spec") or {}
     if resource == PODGROUPS:
         return int(spec.get("minMember", 1))
     if resource == JOBS:
-        return int(spec.get("parallelism", 1))
+        least, status = int(spec.get("parallelism", 1)), owner.get("status") or {}
+        left = int(spec.get("completions", least)) - int(status.get("succeeded", 0))
+        return max(min(least, left + succeeded), 1)
     policy = spec.get("elasticPolicy") or {}
     return int(policy.get("minReplicas") or spec["pytorchReplicaSpecs"]["Worker"]["replicas"])
 
@@ -94,17 +97,21 @@ class Gangs:
         if after is not None and (gang := gang_of(after)):
             phase = (after.get("status") or {}).get("phase")
             runs = bool(after["spec"].get("nodeName")) or phase in ENDED
-            self._members[gang][uid] = Member(name, runs, "deletionTimestamp" in after["metadata"])
+            leaves = "deletionTimestamp" in after["metadata"]
+            self._members[gang][uid] = Member(name, runs, leaves, phase == "Succeeded")
             self._look(gang)
 
     def _look(self, gang: str) -> None:
         if gang in self._owners:
-            resource, owner = self._owners[gang]
-            if self._running(gang) >= minimum(resource, owner):
+            _, owner = self._owners[gang]
+            if self._running(gang) >= self._least(gang):
                 self.ran.add(owner["metadata"]["uid"])
 
     def _running(self, gang: str) -> int:
         return sum(member.runs and not member.leaving for member in self._members[gang].values())
+
+    def _least(self, gang: str) -> int:
+        return minimum(*self._owners[gang], sum(m.succeeded and not m.leaving for m in self._members[gang].values()))
 
     def in_part(self) -> list[str]:
         """Gangs of which fewer pods than the minimum, but not none, have a node."""
@@ -115,7 +122,7 @@ class Gangs:
         if not self.lives(gang):
             return ""
         resource, owner = self._owners[gang]
-        least, running = minimum(resource, owner), self._running(gang)
+        least, running = self._least(gang), self._running(gang)
         return f"{running} of {least}" if 0 < running < least and not is_over(resource, owner) else ""
 
     def lives(self, gang: str) -> bool:

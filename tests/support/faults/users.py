@@ -117,12 +117,13 @@ class Users:
             await self.end(job)
 
     def why(self, job: Job) -> str:
-        """What the pods of a job say."""
+        """What the pods of a job say, and its object."""
         told = set()
         for pod in self.pods(job.name):
             conditions = (pod.get("status") or {}).get("conditions") or ()
             told |= {c.get("message", "") for c in conditions if c["type"] == "PodScheduled"}
-        return f"{job.name}: {len(self.pods(job.name))} of {job.size} pods: {sorted(told)}"
+        status = (self.object(job.resource, job.name) or {}).get("status") or {}
+        return f"{job.name}: {len(self.pods(job.name))} of {job.size} pods: {sorted(told)}, status {status}"
 
     # -- for jobs
 
