@@ -74,7 +74,7 @@ def test_the_want_of_an_elected_job_names_its_locks_on_nodes_of_any_shard() -> N
     assert "ns/big" == first.plan.elect.job
     (made,) = elected_of(first)
     assert (0, NOW, NOW + ELECTED) == (made.shard, made.elected, made.deadline)
-    assert made.nodes in (("b",), ("c",)), "the node with most idle room, whoever owns it"
+    assert made.nodes in (("b",), ("c",)), "the node with most idle room, of any shard"
     assert set(made.nodes) == locks(first).keys()
 
 

@@ -66,12 +66,10 @@ class _Borders:
 
     def kept_for_own(self, job: Job) -> Rejection | None:
         """The nodes that are kept for own jobs before this one, as long as those lack a part of their minimum."""
-        place = place_of(job) if self._own else None
-        masks = [
-            kept.nodes
-            for kept, first in self._own
-            if place is not None and kept.place < place and missing(self._session, first)[0]
-        ]
+        if not self._own:
+            return None
+        place = place_of(job)
+        masks = [kept.nodes for kept, first in self._own if kept.place < place and missing(self._session, first)[0]]
         return Rejection("GangWaits", KEPT, np.logical_or.reduce(masks)) if masks else None
 
     def score(self, job: Job) -> Floats | None:

@@ -113,7 +113,7 @@ def step(snapshot: Snapshot, config: Config, now: float, standing: Standing) -> 
 
     scope, division, wants = decided(before)
     if division.evicts and _nodes(before.values()) - _nodes(wants):
-        # Nodes that an own job does not want any more were kept from the others: nothing is evicted instead of them.
+        # An own job no longer wants some nodes that were kept for it. Other jobs may fit there without evictions.
         scope, division, wants = decided({want.id: want for want in wants})
     own = division.plan(wants)
     lends = _lends(snapshot, scope, standing, own, wants, others, elected, ended)
