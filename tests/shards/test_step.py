@@ -348,3 +348,13 @@ def test_room_that_a_served_want_leaves_on_its_node_is_used_at_once() -> None:
     full = gang("full", 1, gpu=1, on=["b2"], queue="blue", task={"preemptable": False})
     kept = taken(cluster(*NODES, *QUEUES, busy, large, later, full), 0, BORROWED, wants=before)
     assert "b1" not in {bind.node for bind in kept.plan.bind if bind.task == "ns/next-0"}, "it still lacks a pod"
+
+
+def test_an_elastic_job_grows_on_own_nodes_and_on_others_after_they_are_lent() -> None:
+    small = taken(cluster(*NODES, *QUEUES, elastic("e", 1, 2, gpu=4, on=["a1"], job={"queue": "red"})), 0)
+    assert ([2], {}) == ([change.after for change in small.plan.resize], nodes_of(small))
+    scene = cluster(*NODES, *QUEUES, elastic("e", 1, 4, gpu=4, on=["a1"], job={"queue": "red"}))
+    before = taken(scene, 0)
+    assert ((), (), {"e": ("a2", "b1", "b2")}) == (before.plan.resize, before.plan.hold, nodes_of(before))
+    after = taken(scene, 0, OWNERS.lent("b1", 0).lent("b2", 0), wants=before.wants)
+    assert [("ns/e", 4)] == [(change.job, change.after) for change in after.plan.resize]
