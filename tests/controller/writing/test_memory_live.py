@@ -211,15 +211,15 @@ def test_a_config_map_in_another_namespace_means_nothing(box: EmbeddedServer, tm
 def test_a_new_leader_knows_when_pods_last_left_a_revocable_zone(box: EmbeddedServer, tmp_path: Path) -> None:
     """Three surplus pods run there when the hours end: one leaves, and none more after a restart."""
 
-    def configured(hours: str) -> Path:
-        file = tmp_path / f"{hours[:2]}.yaml"
+    def configured(name: str, hours: str) -> Path:
+        file = tmp_path / f"{name}.yaml"
         arguments = f"tdm.revocable-zone.rz: '{hours}', tdm.evict.period: 1h"
         plugins = f"{{name: gang}}, {{name: predicates}}, {{name: tdm, arguments: {{{arguments}}}}}"
         file.write_text(f"actions: allocate, shuffle\ntiers: [{{plugins: [{plugins}]}}]\n")
         return file
 
     later = (datetime.now(UTC) + timedelta(hours=3)).hour
-    closed = configured(f"{later:02}:00-{later:02}:30")
+    always, closed = configured("always", "00:00-00:00"), configured("closed", f"{later:02}:00-{later:02}:30")
 
     async def story(cluster: Live) -> None:
         await cluster.nodes(1, first=9, labels={"volcano.sh/revocable-zone": "rz"})
@@ -227,7 +227,7 @@ def test_a_new_leader_knows_when_pods_last_left_a_revocable_zone(box: EmbeddedSe
         for i in range(3):
             notes = {"scheduling.k8s.io/group-name": "batch", "volcano.sh/preemptable": "true"}
             await cluster.pod(f"batch-{i}", metadata={"annotations": notes})
-        async with scheduling(cluster, SLEEPY, configured("00:00-00:00")):
+        async with scheduling(cluster, SLEEPY, always):
             await cluster.until(lambda ps: [*where(ps).values()] == ["n9"] * 3, "they run in the zone")
             assert {} == await state(cluster)
         async with scheduling(cluster, SLEEPY, closed) as scheduler:
