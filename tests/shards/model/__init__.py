@@ -5,6 +5,7 @@
     setting.py     a small cluster: shards, nodes, queues, gangs, and how many faults may happen
     steps.py       everything that can happen next
       placing.py     what a process decides: placements, wants, lends, victims
+    starving.py    endless runs in which a job is passed over again and again
     invariants.py  what must be true in every state
     explore.py     breadth first search with state hashing; shortest counterexamples; liveness
     settings.py    the clusters that are explored

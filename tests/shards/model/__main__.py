@@ -1,7 +1,7 @@
 """Explore the shard protocol, and show what each rule prevents.
 
 python -m tests.shards.model                      all small clusters
-python -m tests.shards.model --large              the large ones too: about five minutes
+python -m tests.shards.model --large              the large ones too: about three minutes
 python -m tests.shards.model --broken             a shortest counterexample for each broken rule
 python -m tests.shards.model --broken taker_lists
 """

@@ -13,6 +13,7 @@ from tests.shards.model.invariants import (
     NEVER,
     OVER_COMMIT,
     OVER_LIMIT,
+    STARVED,
     TWO_BINDERS,
     TWO_OWNERS,
 )
@@ -52,6 +53,10 @@ BROKEN = {
     "rewrite_wants": Case(on.NODES_FAIL_OVER, NEVER, NEVER),
     "deadline": Case(on.KEPT, NEVER, NEVER),
     "pause": Case(on.KEPT, NEVER, NEVER),
+    "locks": Case(on.STREAM, STARVED, STARVED),
+    "one_election": Case(on.STREAM, STARVED, STARVED),
+    "empty_nodes_help": Case(on.HOPELESS, HOPELESS, HOPELESS),
+    "elected_until_bound": Case(on.STREAM, STARVED, STARVED),
     "nodes_first": Case(on.PREEMPTION, FOR_NOTHING, FOR_NOTHING),
     "asks": Case(on.ROUTING_PREEMPTION, FOR_NOTHING, FOR_NOTHING),
     "own_victims": Case(on.SURPLUS, BROKEN_GANG, BROKEN_GANG),

@@ -13,9 +13,11 @@ from collections import deque
 from dataclasses import dataclass
 from itertools import pairwise
 
-from tests.shards.model.invariants import IN_PART, NEVER, broken, is_good, is_in_part
+import numpy as np
+from tests.shards.model.invariants import IN_PART, NEVER, STARVED, broken, is_good, is_in_part
 from tests.shards.model.rules import Rules
 from tests.shards.model.setting import Setting
+from tests.shards.model.starving import Duties, Graph
 from tests.shards.model.state import State, first
 from tests.shards.model.steps import Machine
 
@@ -68,12 +70,13 @@ class _Search:
         self._number: dict[State, int] = {begin: 0}
         self._parent = array("l", [-1])
         self._depth = array("l", [0])
-        self._from, self._to = array("l"), array("l")
+        self._from, self._to, self._kind = array("l"), array("l"), array("l")
+        self._duties = Duties()
         self._edges = 0
 
     def run(self) -> Found:
         begun = time.monotonic()
-        bad = self._search() or self._stuck()
+        bad = self._search() or self._stuck() or self._starved()
         return Found(len(self._states), self._edges, self._depth[-1], time.monotonic() - begun, bad)
 
     def _search(self) -> Counterexample | None:
@@ -97,6 +100,7 @@ class _Search:
                 if step.fair:
                     self._from.append(here)
                     self._to.append(there)
+                    self._kind.append(self._duties.number(step.text))
             here += 1
         return None
 
@@ -139,6 +143,16 @@ class _Search:
             path.append(parent[path[-1]])
         steps = (*self._story(stuck), "(from here on, no order of events serves all jobs)", *self._texts(path[::-1]))
         return Counterexample(IN_PART if in_part else NEVER, steps)
+
+    def _starved(self) -> Counterexample | None:
+        """A fair run without end in which some job never runs, if there is one."""
+        source, target, kind = (np.frombuffer(column, np.int64) for column in (self._from, self._to, self._kind))
+        waits = np.fromiter((not is_good(self._setting, state) for state in self._states), np.bool_)
+        again = Graph(len(self._states), source, target, kind, self._duties).starving(waits)
+        if not again:
+            return None
+        steps = (*self._story(again[0]), "(from here on, this happens again and again)", *self._texts(again))
+        return Counterexample(STARVED, steps)
 
     def _story(self, end: int) -> tuple[str, ...]:
         """The steps from the beginning to a state."""

@@ -14,6 +14,7 @@ FOR_NOTHING = "a victim was evicted for nothing"
 HOPELESS = "a hopeless want keeps nodes from other jobs"
 IN_PART = "a gang is held in part for ever"
 NEVER = "a want is never served"
+STARVED = "a job is passed over again and again"
 
 
 def broken(setting: Setting, state: State, effects_only: bool = False) -> str:
@@ -52,9 +53,11 @@ def _two(setting: Setting, state: State) -> str:
 
 
 def is_good(setting: Setting, state: State) -> bool:
-    """Whether all gangs that fit on the nodes that exist have run, and the others hold nothing."""
+    """Whether all gangs that fit on the nodes that exist have run (streams never end), and the others hold nothing."""
     room = sum(node.room for n, node in enumerate(setting.nodes) if state.present >> n & 1 and not node.kept)
-    for gang in range(len(setting.gangs)):
+    for gang, it in enumerate(setting.gangs):
+        if it.again:
+            continue
         places = [place for place, of in zip(state.pods, setting.pods, strict=True) if of == gang]
         if setting.least(gang) <= room:
             if places[0] != DONE:

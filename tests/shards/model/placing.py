@@ -13,6 +13,7 @@ from tests.shards.model.setting import Setting
 from tests.shards.model.state import (
     ASKED,
     BIND,
+    ELECTED,
     EVICT,
     NO_WANT,
     PAUSED,
@@ -112,7 +113,7 @@ class Board:
 
     def _needs_pods(self, gang: int) -> bool:
         """Whether it is time to decide for a gang: what was sent for it is settled."""
-        if self._is_leaving(gang) and self.state.wants[gang] <= 0:
+        if self._is_leaving(gang) and (self.state.wants[gang] <= 0 or self.state.wants[gang] & ELECTED):
             return False
         return self._is_short(gang) and not any(pod in self.open for pod in self.members(gang))
 
@@ -125,14 +126,51 @@ class Board:
         return [pod for pod in self.members(gang) if self.seen[pod] == WAITING]
 
     def _reserved(self, gang: int) -> int:
-        """Nodes that wants before this gang name."""
+        """Nodes that wants before this gang name, and nodes that are locked for another one."""
         if not self.rules.one_order:
             return 0
         taken = 0
         for want in self.state.wants[:gang]:
-            if want > 0:
+            if want > 0 and not want & ELECTED:
                 taken |= want
+        if self.elected not in (-1, gang) and self.rules.locks:
+            taken |= self.state.wants[self.elected]
         return taken
+
+    def _is_elected(self, gang: int) -> bool:
+        return self.state.wants[gang] > 0 and bool(self.state.wants[gang] & ELECTED)
+
+    def _keeps_place(self, gang: int) -> bool:
+        """Whether a gang that fits on own nodes has a want until it is bound."""
+        return self._is_elected(gang) and self.rules.elected_until_bound
+
+    @cached_property
+    def elected(self) -> int:
+        """The elected gang that counts for this mind, or -1."""
+        elected = [g for g in range(len(self.state.wants)) if self._is_elected(g)]
+        if not self.rules.one_election:
+            elected.sort(key=lambda g: not self.is_mine(g))
+        return elected[0] if elected else -1
+
+    def _election(self, gang: int) -> int:
+        """The want of a gang as the elected one: nodes that it needs if they were empty; 0 if it cannot be elected.
+
+        Nodes that other wants name are added when these have ended.
+        """
+        elected, wants = self.elected, self.state.wants
+        is_later = -1 < elected < gang and self.rules.one_election
+        is_after_own = elected not in (-1, gang) and self.is_mine(elected)
+        if not self.setting.elect or is_later or is_after_own:
+            return NO_WANT
+        missing, nodes = len(self.missing(gang)), self.setting.nodes
+        room = sum(node.room for n, node in enumerate(nodes) if self.state.present >> n & 1)
+        if room < missing and self.rules.empty_nodes_help:
+            return NO_WANT
+        others = [w for g, w in enumerate(wants) if g != gang and w > 0 and not w & ELECTED]
+        free = [n for n in range(len(nodes)) if self.state.present >> n & 1 and not any(w >> n & 1 for w in others)]
+        free.sort(key=lambda n: (not (wants[gang] > 0 and wants[gang] >> n & 1), not self.mind.usable >> n & 1))
+        slots = [n for n in free for _ in range(nodes[n].room)][:missing]
+        return ELECTED | sum(1 << n for n in set(slots)) if slots else NO_WANT
 
     def _slots(self, gang: int, nodes: int, victims: bool = False) -> list[int]:
         """Free slots for the gang on some nodes, each as the number of its node."""
@@ -171,19 +209,22 @@ class Board:
         return []
 
     def want(self, gang: int) -> int:
-        """The nodes that the whole cluster has for a gang, own ones first; 0 if it does not fit or need not ask."""
+        """The nodes that the whole cluster has for a gang, own ones first; 0 if it does not fit or need not ask.
+
+        A gang that does not fit may be elected.
+        """
         missing = self.missing(gang)
         if not self._within_limit(gang, len(missing)):
             return NO_WANT
         everywhere = ~self._reserved(gang)
         for victims in (False, True) if self.setting.preempt else (False,):
             own = self._slots(gang, everywhere & self.mind.usable, victims)
-            if len(own) >= len(missing) and not victims:
+            if len(own) >= len(missing) and not victims and not self._keeps_place(gang):
                 return NO_WANT
             slots = own + self._slots(gang, everywhere & ~self.mind.usable, victims)
             if len(slots) >= len(missing) or (slots and not self.rules.fits_whole_cluster):
                 return sum(1 << n for n in set(slots[: len(missing)]))
-        return NO_WANT
+        return self._election(gang)
 
     def new_want(self) -> tuple[int, int] | None:
         """The first gang whose want is to be written, changed or withdrawn, and its nodes.
@@ -194,15 +235,20 @@ class Board:
             if now > 0 and self.is_mine(gang):
                 if self._is_settled(gang):
                     return gang, NO_WANT
+                if now & ELECTED and (self._is_leaving(gang) or (self.rules.one_election and self.elected < gang)):
+                    return gang, NO_WANT
                 if self.setting.preempt and not now & ASKED and gang in self.waiting and not now & ~self.mind.usable:
                     return gang, now | ASKED
         for gang in self.waiting:
             now = self.state.wants[gang]
-            if now == PAUSED or (now > 0 and (self._is_enough(gang, now) or not self.rules.rewrite_wants)):
+            if now == PAUSED or self._stays(gang, now):
                 continue
             if (nodes := self.want(gang)) != now:
                 return gang, nodes
         return None
+
+    def _stays(self, gang: int, now: int) -> bool:
+        return now > 0 and not now & ELECTED and (self._is_enough(gang, now) or not self.rules.rewrite_wants)
 
     def _is_settled(self, gang: int) -> bool:
         """Whether enough pods of a gang are bound for sure."""
@@ -223,8 +269,9 @@ class Board:
         if self.setting.nodes[node].kept or not self.state.present >> node & 1:
             return -1
         asking = [g for g, want in enumerate(self.state.wants) if want > 0 and want >> node & 1]
+        asking = [g for g in asking if not self.state.wants[g] & ELECTED]
         if not asking:
-            return -1
+            return self._elected_borrower(node)
         own = [g for g in range(len(self.setting.gangs)) if self.is_mine(g) and self.state.wants[g] != PAUSED]
         own = [g for g in own if (self._is_short(g) if self.rules.want_until_bound else self._needs_pods(g))]
         if self.rules.one_order:
@@ -238,6 +285,13 @@ class Board:
         if self.busy[node] >= self.setting.nodes[node].room and not self.setting.preempt:
             return -1
         return gang
+
+    def _elected_borrower(self, node: int) -> int:
+        """The elected gang of another shard, if the node is locked for it and empty."""
+        gang = self.elected
+        if gang < 0 or not self.state.wants[gang] >> node & 1 or self.busy[node]:
+            return -1
+        return -1 if self.shard_of(gang) == self.mind.shard else gang
 
     def shard_of(self, gang: int) -> int:
         return self.state.route[self.setting.gangs[gang].queue]

@@ -63,6 +63,15 @@ class Rules:
     """A want ends when its deadline is missed."""
     pause: bool = True
     """After a missed deadline, a pause comes before the next want."""
+    # locked nodes
+    locks: bool = True
+    """Owners keep the nodes that an elected job wants from other jobs."""
+    one_election: bool = True
+    """Of several elected jobs the first in the order counts, in every shard; the other elections end."""
+    empty_nodes_help: bool = True
+    """A job is elected only if it fits when nodes are empty."""
+    elected_until_bound: bool = True
+    """When an elected job fits, its want becomes an ordinary one, also if the shard has all nodes."""
     # 7 preemption
     nodes_first: bool = True
     """Victims are evicted when the asker owns the nodes."""

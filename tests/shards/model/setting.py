@@ -35,6 +35,8 @@ class Gang(NamedTuple):
     """Its pods do not exist at the start."""
     on: tuple[int, ...] = ()
     """Nodes of its first pods, if it runs at the start."""
+    again: bool = False
+    """Its user creates it again whenever it has ended: a stream of small jobs."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,8 @@ class Setting:
     lag: bool = True
     """Processes see pods as of some earlier time, unless they list them."""
     preempt: bool = False
+    elect: bool = False
+    """Nodes are locked for one job that would fit if they were empty."""
     short_deadlines: bool = True
     """Any want may miss its deadline. Otherwise only a want that cannot be served."""
 

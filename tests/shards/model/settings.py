@@ -84,8 +84,9 @@ HOPELESS = Setting(
     queues=ONE_EACH,
     gangs=(Gang(0, 4), Gang(1, 2)),
     take_overs=1,
+    elect=True,
 )
-"""The first gang fits nowhere."""
+"""The first gang fits nowhere, also not on empty nodes."""
 
 NODES = Setting(
     "nodes",
@@ -157,6 +158,28 @@ ROUTING_GANGS = Setting(
 ROUTING_PREEMPTION = replace(PREEMPTION, name="routing, preemption", take_overs=0, moves=1)
 """The queue of the asker or of the victim gets another shard."""
 
+STREAM = Setting(
+    "stream",
+    nodes=(Node(A), Node(B)),
+    queues=ONE_EACH,
+    gangs=(Gang(0, 2), Gang(0, 1, on=(0,), again=True), Gang(1, 1, on=(1,), again=True)),
+    elect=True,
+    lag=False,
+    short_deadlines=False,
+)
+"""A gang needs two nodes that small jobs of both shards use again and again."""
+
+STREAM_FAIL_OVER = replace(STREAM, name="stream, fail-over", take_overs=1)
+"""The same with a take-over of either shard."""
+
+STREAM_BEHIND = replace(STREAM, name="stream, behind", lag=True)
+"""The same with views that are behind."""
+
+TWO_ELECTIONS = replace(
+    STREAM, name="two elections", gangs=(Gang(0, 2), Gang(1, 1, again=True), Gang(1, 1, on=(1,), again=True))
+)
+"""The small jobs are of one shard, so that one of them waits and is elected too."""
+
 TIED = Setting(
     "tied",
     nodes=(Node(A), Node(B)),
@@ -197,6 +220,10 @@ SMALL = (
     ROUTING_GANGS,
     ROUTING_PREEMPTION,
     TIED,
+    STREAM,
+    STREAM_FAIL_OVER,
+    STREAM_BEHIND,
+    TWO_ELECTIONS,
     THREE,
 )
 LARGE = (
@@ -208,4 +235,8 @@ LARGE = (
     replace(ROUTING, name="routing, large", moves=2, take_overs=2),
     replace(PREEMPTION, name="preemption, large", take_overs=2, lag=False),
     replace(ROUTING_PREEMPTION, name="routing, preemption, large", take_overs=1, lag=False),
+    replace(STREAM, name="stream, routing", moves=1),
+    replace(STREAM, name="stream, large", take_overs=2),
+    replace(TWO_ELECTIONS, name="two elections, behind", lag=True),
+    replace(TWO_ELECTIONS, name="two elections, large", take_overs=1),
 )

@@ -32,6 +32,8 @@ NO_WANT, PAUSED = 0, -1
 """A want is the set of nodes that it names, as a bit mask, or one of these."""
 ASKED = 1 << 8
 """A bit of a want: its shard uses all of its nodes, and asks for evictions on them."""
+ELECTED = 1 << 9
+"""A bit of a want: its job does not fit yet, so its nodes are locked, and lent as they empty."""
 
 
 class Lease(NamedTuple):

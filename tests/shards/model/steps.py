@@ -19,6 +19,7 @@ from tests.shards.model.state import (
     ASKED,
     BIND,
     DONE,
+    ELECTED,
     NO_WANT,
     PAUSED,
     RAISED,
@@ -182,10 +183,12 @@ class Machine:
         room = sum(node.room for n, node in enumerate(self.setting.nodes) if state.present >> n & 1)
         members = self.setting.members[gang]
         lost = sum(place >= 0 and not state.present >> place & 1 for place in (state.pods[pod] for pod in members))
-        hopeless = 0 < nodes < ASKED and room < self.setting.least(gang) - lost
+        hopeless = nodes > 0 and not nodes & ASKED and room < self.setting.least(gang) - lost
         what = f"wants {_nodes(nodes % ASKED)}" if nodes else "wants nothing any more"
         if nodes & ASKED:
             what = f"has {_nodes(nodes % ASKED)} and asks for evictions"
+        if nodes & ELECTED:
+            what = f"is elected, lock {_nodes(nodes % ASKED)}"
         after = state._replace(wants=put(state.wants, gang, nodes))
         return Step(
             f"{_name(mind)}: writes into its Shard: gang {gang} {what}",
@@ -416,10 +419,12 @@ class Machine:
                 after = state._replace(pods=self._all_at(state, members, WAITING))
                 yield Step(f"user: creates the pods of gang {gang}", after)
             elif DONE not in places and sum(place >= 0 for place in places) >= self.setting.least(gang):
-                after = state._replace(pods=self._all_at(state, members, DONE), wants=put(state.wants, gang, NO_WANT))
+                then = WAITING if self.setting.gangs[gang].again else DONE
+                after = state._replace(pods=self._all_at(state, members, then), wants=put(state.wants, gang, NO_WANT))
                 for pod in members:
                     after = self._moved(after, pod, another=True)
-                yield Step(f"kubelets: the pods of gang {gang} end", after)
+                again = ", and its user creates it again" if then == WAITING else ""
+                yield Step(f"kubelets: the pods of gang {gang} end{again}", after)
             if state.wants[gang] == PAUSED:
                 after = state._replace(wants=put(state.wants, gang, NO_WANT))
                 yield Step(f"time: the pause of gang {gang} ends", after)
