@@ -182,6 +182,22 @@ def test_a_placed_job_has_an_ordinary_want_and_no_election() -> None:
     assert (None, ()) == (result.plan.elect, result.plan.locks)
 
 
+def test_an_elected_job_keeps_its_place_until_it_is_bound_on_own_nodes_too() -> None:
+    """Otherwise another shard could lock its nodes when a bind fails."""
+    owners = replace(OWNERS, nodes={"b": 0, "c": 0})
+    election = Elect("ns/big", 90.0), Lock("a", "ns/big", 90.0)
+    scene = cluster(NODES, QUEUES, large("big", "red"), election)
+    elected = want("big", 0, "a b c")
+    result = taken(scene, 0, owners, wants=(elected,))
+    assert 3 == len(result.plan.bind)
+    (ordinary,) = result.wants
+    assert (("a", "b", "c"), None, NOW + DEADLINE) == (ordinary.nodes, ordinary.elected, ordinary.deadline)
+    bound = cluster(NODES, QUEUES, large("big", "red", on=["a", "b", "c"]))
+    assert () == taken(bound, 0, owners, wants=(ordinary,)).wants
+    in_part = cluster(NODES, QUEUES, large("big", "red", on=["a", "b"]))
+    assert [("c",)] == [w.nodes for w in taken(in_part, 0, owners, wants=(ordinary,)).wants]
+
+
 def test_the_user_of_its_node_elects_a_pod_that_is_tied_to_it() -> None:
     tied = shape(gpu=4, node_terms=(NodeTerm(fields=(Requirement("metadata.name", "In", ("b",)),)),))
     daemon = tasks("ns/daemon", 1, tied, resident=True)

@@ -230,14 +230,20 @@ class _Division:
         return all(ready.get(role, 0) + roles.count(role) >= least for role, least in job.role_min.items())
 
     def wants(self, before: Mapping[Id, Want], now: float) -> list[Want]:
-        """A want for each job that needs other shards. A want of before stands until its job is bound."""
+        """A want for each job that needs other shards. A want of before stands until its job is bound.
+
+        So does the place of an elected job that starts now: its want becomes an ordinary one.
+        """
         found, jobs, owners = [], self._snapshot.jobs.jobs, self._standing.owners
+        own = (w for w in self._standing.wants if w.shard in self._standing.shards)
+        elected = {w.id for w in own if w.elected is not None}
         for row in sorted(self._nodes.keys() | self._victims.keys()):
-            earlier = before.get((jobs[row].key, jobs[row].uid))
-            nodes = self._nodes.get(row, set())
+            job = jobs[row].key, jobs[row].uid
+            earlier, nodes = before.get(job), self._nodes.get(row, set())
+            keeps_place = earlier is not None or (job in elected and row in self._binds)
             if row in self._in_part:
                 nodes = nodes - self._standing.uses
-            elif row not in self._withheld | self._asking and earlier is None:
+            elif row not in self._withheld | self._asking and not keeps_place:
                 continue
             want = want_of(shard_of(self._snapshot, owners, row), jobs[row], nodes, earlier, now)
             if row in self._asking:
