@@ -35,6 +35,14 @@ def test_a_process_does_what_is_possible_all_the_time() -> None:
     assert [] == starving(*ROUND, *out)
 
 
+def test_the_round_passes_a_state_in_which_a_process_cannot_do_what_it_never_does() -> None:
+    """It could be done in states 0 and 1 all the time, so a fair run must pass state 3."""
+    out = [(state, 2, "A1: announces the gang") for state in (0, 1)]
+    found = starving(ROUND[0], (1, 0, "B1: uses n0"), (1, 3, "B1: uses n1"), (3, 0, "B1: uses n2"), *out)
+    assert 3 in found
+    assert 0 == found[0] == found[-1]
+
+
 def test_any_announcement_of_a_process_is_its_next_one() -> None:
     assert [0, 1, 0] == starving((0, 1, "A1: announces a pod"), ROUND[1], (0, 2, "A1: announces the gang"))
 

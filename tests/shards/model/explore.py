@@ -2,7 +2,8 @@
 
 Liveness is checked on the finished graph. A step is fair if it happens for sure at some time: no fault, and nothing
 that a frozen or former holder does. From every state a good state must be reachable by fair steps alone. If not, jobs
-can get stuck: no lucky order of events helps any more.
+can get stuck: no lucky order of events helps any more. And no endless run may be fair in which a job never runs
+(`starving.py`).
 """
 
 from __future__ import annotations

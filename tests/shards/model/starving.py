@@ -62,7 +62,7 @@ class Graph:
     duties: Duties
 
     def starving(self, among: Mask) -> list[int]:
-        """One round of a fair endless run among these states, from its earliest state on; empty if there is none."""
+        """Find a fair endless run among these states. Returns the states of one round, or nothing."""
         busy = np.zeros(self.states, np.bool_)
         busy[self.source[self.kind > PAUSE]] = True
         usual = (self.kind > PAUSE) | ((self.kind == PAUSE) & ~busy[self.source])
@@ -107,8 +107,8 @@ class Graph:
         for row in np.flatnonzero((self.kind > PAUSE) & np.isin(self.source, list(after))).tolist():
             possible[int(self.source[row])].add(int(self.kind[row]))
         way = _Way(after, possible, self.duties)
-        while due := way.due():
-            way.go(lambda edge: edge.kind in due)
+        while way.lacks():
+            way.go(way.helps)
             way.go(lambda edge: edge.target == way.begin)
         return way.path
 
@@ -126,12 +126,20 @@ class _Way:
         self.begin = min(after)
         self.path = [self.begin]
         self._done: set[int] = set()
+        self._due: set[int] = set()
+        """What must happen, and does not."""
+        self._open: set[int] = set()
+        """What is possible all the time: it must happen, or a state must come in which it is not possible."""
 
-    def due(self) -> set[int]:
-        """What must happen in a fair run that repeats this way, and does not."""
+    def lacks(self) -> bool:
+        """Whether a run that repeats this way is not fair yet."""
         possible = [self._possible[state] for state in self.path]
-        always = set.intersection(*possible)
-        return {kind for kind in set.union(*possible) if self._duties.strong[kind] or kind in always} - self._done
+        self._due = {kind for kind in set.union(*possible) if self._duties.strong[kind]} - self._done
+        self._open = set.intersection(*possible) - self._done - self._due
+        return bool(self._due or self._open)
+
+    def helps(self, edge: Edge) -> bool:
+        return edge.kind in self._due | self._open or bool(self._open - self._possible[edge.target])
 
     def go(self, is_last: Callable[[Edge], bool]) -> None:
         """Up to the nearest step of some kind."""
