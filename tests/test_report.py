@@ -19,12 +19,12 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from tests.support.patience import PATIENCE
 
 from maar.report import TOKEN_FILES, Reporter
 
 ROOT = Path(__file__).parents[1]
 FILE = ROOT / "src/maar/report.py"
-PATIENCE = 60.0
 
 
 class Server:

@@ -505,7 +505,7 @@ def test_a_thousand_subgroups_take_little_time() -> None:
     leaves = [names[i : i + 10] for i in range(0, 500, 10)]
     nodes = [node(name, gpu=2) for name in names]
     world = cluster(nodes, switches(*leaves), divided("a", [3] * 1000, size=3, least=10, cpu=0, memory=0, gpu=1))
-    started_at = time.monotonic()
+    started_at = time.process_time()
     plan = decide(Snapshot(world), configured(close(PREEMPT)), 0.0)
-    assert time.monotonic() - started_at < 20
+    assert time.process_time() - started_at < 20
     assert len(plan.bind) >= 900

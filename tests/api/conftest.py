@@ -19,6 +19,7 @@ import aiohttp
 import msgspec
 import pytest
 import yaml
+from tests.support.patience import PATIENCE
 from tests.support.real.cluster import RealCluster
 from tests.support.real.parts import available
 
@@ -29,8 +30,6 @@ Obj = dict[str, Any]
 
 CRDS = Path(__file__).parents[2] / "deploy" / "crds"
 
-PATIENCE = 60.0
-"""Seconds after which a condition that a test waits for counts as failed."""
 
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"

@@ -12,12 +12,12 @@ import urllib.request
 from pathlib import Path
 
 from click.testing import CliRunner
+from tests.support.patience import PATIENCE
 from tests.support.real.processes import wait_until
 
 from maar.cli.web import web
 from maar.embedded.server import EmbeddedServer
 
-PATIENCE = 60.0
 MAAR = [sys.executable, "-m", "maar.cli.main"]
 
 

@@ -19,6 +19,7 @@ from tests.support.elastic_story import CONFIG, Play, playing
 from tests.support.elastic_witness import GPU, MPI, PYTORCH
 from tests.support.live import NAMESPACE, OUR_CRDS, bound, connected, scheduling
 from tests.support.memory import state
+from tests.support.patience import PATIENCE
 
 from maar.controller.scheduler import Scheduler
 from maar.controller.settings.brakes import Brakes, BrakeSettings
@@ -29,7 +30,6 @@ from maar.kube.kinds import volcano_podgroup
 from maar.kube.wire.api_resources import NODES
 
 Scene = Callable[[Play], Awaitable[None]]
-PATIENCE = 20.0
 WITHOUT_HOLD: dict[str, Any] = {"metadata": {"annotations": {"maar.dev/hold": None}}}
 
 

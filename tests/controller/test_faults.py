@@ -10,7 +10,8 @@ import pytest
 from tests.support.burst import PER_NODE, Burst, without_locks
 from tests.support.faults.witness import Witness
 from tests.support.faults.writes import Write
-from tests.support.live import PATIENCE, Live, connected, scheduling
+from tests.support.live import Live, connected, scheduling
+from tests.support.patience import PATIENCE
 
 from maar.controller.scheduler import Scheduler
 from maar.controller.settings.config_file import ConfigFile

@@ -9,14 +9,12 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import aiohttp
+from tests.support.patience import PATIENCE
 
 from maar.embedded.objects.kinds import JOBS, NODES, PODS
 from maar.embedded.server import EmbeddedServer, Part
 
 Obj = dict[str, Any]
-
-PATIENCE = 60.0
-"""Seconds after which a condition that a test waits for counts as failed."""
 
 
 class Cluster:

@@ -141,9 +141,9 @@ def test_ten_thousand_pods_in_some_seconds() -> None:
                 async with waiting:
                     await c.add_pod(f"p{i}")
 
-            start = time.monotonic()
+            start = time.process_time()
             await asyncio.gather(*(add(i) for i in range(10_000)))
-            took = time.monotonic() - start
+            took = time.process_time() - start
             _, body = await c.ask("GET", "/api/v1/pods")
             assert 10_000 == len(body["items"])
             return took

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from tests.node.conftest import GPUS
-from tests.support.node.jobs import GRACE_S, SAVING_S, Jobs, containers, reason
-from tests.support.node.node import PATIENCE_S
+from tests.support.node.jobs import SAVING_S, Jobs, containers, reason
+from tests.support.patience import PATIENCE
 from tests.support.real.processes import wait_until
-
-TOGETHER_S = 15.0
-"""Processes that start within this time have started together, also on a busy machine with 2 cores."""
 
 
 def test_a_gang_starts_together_and_one_that_does_not_fit_starts_nothing(jobs: Jobs) -> None:
     jobs.submit("large", pods=GPUS + 1, gpus=1)
-    wait_until(lambda: f"all nodes hold {GPUS}" in reason(jobs.pods("large")), "a reason of `large`", PATIENCE_S)
+    wait_until(lambda: f"all nodes hold {GPUS}" in reason(jobs.pods("large")), "a reason of `large`", PATIENCE)
     jobs.submit("fits", pods=4, gpus=2)
-    started = jobs.await_noted("fits", "started", 4)
-    assert started[-1] - started[0] < TOGETHER_S
+    jobs.await_noted("fits", "started", 4)
     assert [] == jobs.noted("fits", "ended")  # all four run at the same time
     jobs.end("fits")
     jobs.await_complete("fits")
@@ -34,7 +30,8 @@ def test_preemption_ends_processes_gracefully(jobs: Jobs, priorities: None) -> N
     jobs.submit("high", pods=2, gpus=GPUS // 2, priority="high")
     asked, saved = jobs.await_noted("low", "asked", 2), jobs.await_noted("low", "saved", 2)
     started = jobs.await_noted("high", "started", 2)
-    assert all(SAVING_S <= end - begin < GRACE_S for begin, end in zip(asked, saved, strict=True))
+    # The kubelet would have killed them after their grace period. Then they would have saved nothing.
+    assert all(end - begin >= SAVING_S for begin, end in zip(asked, saved, strict=True))
     assert saved[-1] < started[0]  # nobody was on the GPUs of others
     assert 2 == len(jobs.noted("low", "started"))  # its new pods wait
 

@@ -18,9 +18,10 @@ from tests.node.conftest import GPUS
 from tests.support.charts import NAMESPACE
 from tests.support.node.chart import WEB_PODS, Installed, is_ready
 from tests.support.node.jobs import Jobs
-from tests.support.node.node import GPU, PATIENCE_S, RealNode
+from tests.support.node.node import GPU, RealNode
 from tests.support.node.training import Training
 from tests.support.node.users import Users, cluster_ip
+from tests.support.patience import PATIENCE
 from tests.support.real.processes import wait_until
 
 EPOCHS = 90
@@ -121,7 +122,7 @@ def await_forecast(users: Users, job: str) -> Any:
         found.append(json.loads(users.when(job, "--output", "json"))["detail"]["forecast"])
         return bool(found[-1]["verdict"] == "expected")
 
-    wait_until(expected, f"a forecast of {job}", PATIENCE_S)
+    wait_until(expected, f"a forecast of {job}", PATIENCE)
     return found[-1]
 
 
@@ -129,7 +130,7 @@ def check_judgement(node: RealNode, jobs: Jobs, users: Users, history: str, star
     """The forecast of `after` was kept, and is judged by its real start."""
     jobs.submit("last", pods=GPUS, gpus=1)  # it waits, so a forecast is made, with which the fates of others are kept
     after = f"{jobs.namespace}/after"
-    wait_until(lambda: after in kept_forecasts(history), "the fate of `after` is kept", PATIENCE_S)
+    wait_until(lambda: after in kept_forecasts(history), "the fate of `after` is kept", PATIENCE)
     expected, real = kept_forecasts(history)[after]
     assert real == pytest.approx(started, abs=10)
     # Forecasts are judged every ten minutes, and at the start of `maar web`.
@@ -139,7 +140,7 @@ def check_judgement(node: RealNode, jobs: Jobs, users: Users, history: str, star
     def restarted() -> bool:
         return [True] == [is_ready(pod) for pod in node.pods(NAMESPACE, WEB_PODS)]
 
-    wait_until(restarted, "`maar web` is ready again", PATIENCE_S)
+    wait_until(restarted, "`maar web` is ready again", PATIENCE)
     judged: list[Any] = []
 
     def is_judged() -> bool:
@@ -149,7 +150,7 @@ def check_judgement(node: RealNode, jobs: Jobs, users: Users, history: str, star
             return False  # kube-proxy needs a moment to find the new pod
         return bool(judged)
 
-    wait_until(is_judged, "a judgement", PATIENCE_S)
+    wait_until(is_judged, "a judgement", PATIENCE)
     (one,) = judged  # of all jobs that have waited in the queue so far, also of other tests
     errors = [abs(was - will) for will, was in kept_forecasts(history).values()]
     assert abs(real - expected) in errors

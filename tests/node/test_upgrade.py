@@ -9,7 +9,8 @@ from tests.node.conftest import GPUS
 from tests.support.charts import NAMESPACE
 from tests.support.node.chart import Installed, is_ready, tag_of
 from tests.support.node.jobs import Jobs, containers
-from tests.support.node.node import PATIENCE_S, RealNode
+from tests.support.node.node import RealNode
+from tests.support.patience import PATIENCE
 from tests.support.real.processes import wait_until
 
 
@@ -21,7 +22,7 @@ class Life:
         jobs.submit("runs", pods=2, gpus=2)
         jobs.await_noted("runs", "started", 2)
         jobs.submit("waits", pods=2, gpus=GPUS // 2)
-        wait_until(lambda: len(jobs.pods("waits")) == 2, "pods of `waits`", PATIENCE_S)
+        wait_until(lambda: len(jobs.pods("waits")) == 2, "pods of `waits`", PATIENCE)
         self._before = self._now()
 
     def _now(self) -> list[object]:
@@ -53,7 +54,7 @@ def test_the_leader_is_deleted(node: RealNode, installed: Installed, life: Life)
     leader = installed.leader()
     assert leader
     node.cluster.delete({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": leader, "namespace": NAMESPACE}})
-    wait_until(lambda: installed.leader() not in ("", leader), "another pod leads", PATIENCE_S)
+    wait_until(lambda: installed.leader() not in ("", leader), "another pod leads", PATIENCE)
     life.check()
 
 
@@ -79,7 +80,7 @@ def test_the_image_is_upgraded_and_rolled_back(installed: Installed, next_image:
 def watch_rollout(installed: Installed, goal: str) -> set[str]:
     """Wait for a rollout. Returns the versions that were ready at the same time."""
     together: set[str] = set()
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + PATIENCE
     while True:
         pods = installed.pods()
         ready = {tag_of(pod) for pod in pods if is_ready(pod)}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -17,12 +16,8 @@ from tests.support.scheduler import Child
 from maar.kube.client.errors import NotFound
 from maar.kube.wire.api_resources import LEASES
 
-LEASE_S = 15.0
-"""How long a leader that stops renewing keeps the lease."""
-SLACK_S = 5.0
-"""Slack for a busy machine. The standby takes over as soon as the last renewal expires."""
-START_S = 60.0
-"""How long the first leader may take to start."""
+LONG_S = 300
+"""The longest lease: if a standby waits for its end, no test waits for the standby."""
 
 
 Start = Callable[..., Child]
@@ -64,16 +59,14 @@ async def until_leads(play: Live, child: Child) -> None:
     async def leads() -> bool:
         return (await holder(play)).endswith(f"_{child.pid}")
 
-    async with asyncio.timeout(START_S):
-        while not await leads():
-            await asyncio.sleep(0.05)
+    await play.eventually(leads, "the process leads")
 
 
-async def pair(play: Live, start: Start) -> tuple[Child, Child]:
+async def pair(play: Live, start: Start, *options: str) -> tuple[Child, Child]:
     """A leader, and a standby that has listed everything and looked at the lease."""
-    leader = start()
+    leader = start(*options)
     await until_leads(play, leader)
-    standby = start()
+    standby = start(*options)
     await play.eventually(lambda: standby.says("standing by"), "the standby has listed everything")
     return leader, standby
 
@@ -88,13 +81,11 @@ def test_a_standby_takes_over_in_the_middle_of_a_burst(real_cluster: RealCluster
         burst = asyncio.gather(*(play.gang(f"g{i}", 4, gpu=2) for i in range(20)))
         await play.until(lambda ps: sum(bool(p.node) for p in ps) >= 8, "some pods are bound")
         leader.end(signal.SIGKILL)
-        died = time.monotonic()
         taken = asyncio.create_task(until_leads(play, standby))
         await burst
         await play.gang("late", 4, gpu=2)
         left = {p.uid: p.node for p in await play.pods() if p.node}
         await taken
-        assert time.monotonic() - died < LEASE_S + SLACK_S
         pods = await play.until(lambda ps: sum(bool(p.node) for p in ps) == 84, "all 84 pods have a node")
         assert is_whole(pods, 4)
         assert {4} == set(Counter(p.node for p in pods).values())
@@ -105,14 +96,12 @@ def test_a_standby_takes_over_in_the_middle_of_a_burst(real_cluster: RealCluster
 
 def test_a_leader_that_is_stopped_hands_over_at_once(real_cluster: RealCluster, start: Start) -> None:
     async def story(play: Live) -> None:
-        leader, standby = await pair(play, start)
+        leader, standby = await pair(play, start, "--lease-duration", str(LONG_S))
         await play.gang("before", 2, gpu=8)
         await play.until(bound("before", 2))
         assert not standby.says("leading as")
         assert 0 == await asyncio.to_thread(leader.end, signal.SIGTERM)
-        began = time.monotonic()
-        await until_leads(play, standby)
-        assert time.monotonic() - began < SLACK_S
+        await until_leads(play, standby)  # in less than the patience of tests, and so before the lease would end
         assert leader.says("stopped")
         await play.gang("after", 2, gpu=8)
         await play.until(bound("after", 2))

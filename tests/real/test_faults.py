@@ -16,6 +16,7 @@ from pathlib import Path
 from tests.support.burst import PER_NODE, Burst, in_part, without_locks
 from tests.support.faults.witness import Watching, Wrong, watching
 from tests.support.live import Live, connected
+from tests.support.patience import PATIENCE
 from tests.support.proxy import Fate, Proxy
 from tests.support.real.cluster import RealCluster
 from tests.support.scheduler import Child
@@ -27,9 +28,9 @@ KILLS = 30
 BAD_SHARE = 0.2
 CUT_EVERY_S = 1.0
 GANG_EVERY_S = 0.5
-SETTLE_S = 60.0
-START_S = 30.0
-"""How long a scheduler may take to send a request. It takes a second on an idle machine."""
+MOST_KILLS = 10 * KILLS
+LEASE_S = 300
+"""A scheduler that loses its lease ends, and on a busy machine the server is away for longer than the usual lease."""
 
 
 class Scene:
@@ -48,7 +49,8 @@ class Scene:
     def start(self) -> Child:
         """Start a scheduler without leader election, so that the next one need not wait for a lease."""
         log = self._folder / f"maar-{len(self._children)}.log"
-        options = ("--config", str(self._config), "--history", str(self._folder / "history.db"), "--no-leader-elect")
+        options = ["--config", str(self._config), "--history", str(self._folder / "history.db")]
+        options += ["--no-leader-elect", "--lease-duration", str(LEASE_S)]
         self._children.append(Child(self._kubeconfig, log, *options))
         return self._children[-1]
 
@@ -61,7 +63,7 @@ class Scene:
         await asyncio.to_thread(self.cluster.restart_api_server)
 
     async def until_settled(self) -> None:
-        await self.burst.until_settled(SETTLE_S)
+        await self.burst.until_settled(PATIENCE)
         await self.live.until(lambda pods: all(p.phase == "Running" for p in pods if p.node), "all bound pods run")
         await self._seen.caught_up()
 
@@ -103,7 +105,8 @@ class Killer:
 
     @property
     def continues(self) -> bool:
-        return self.kills < KILLS
+        """Until there were enough kills, and one of them has left a gang in part."""
+        return self.kills < KILLS or not self.halves
 
     async def run(self) -> None:
         """Kill all schedulers but the last one, which stays."""
@@ -113,6 +116,7 @@ class Killer:
             assert -signal.SIGKILL == child.end(), "the scheduler ended by itself"
             self.kills += 1
             self.halves += await self._left_in_part()
+            assert self.kills < MOST_KILLS, "no kill has left a gang in part"
         self._scene.start()
 
     async def _wait(self) -> None:
@@ -129,7 +133,7 @@ class Killer:
             await asyncio.sleep(dice.uniform(0.0, 0.3))
 
     async def _until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(START_S):
+        async with asyncio.timeout(PATIENCE):
             while not condition():
                 await asyncio.sleep(0.01)
 
@@ -155,8 +159,7 @@ def test_a_burst_survives_30_kills_of_the_scheduler(real_cluster: RealCluster, t
             feeding = made.burst.feed(lambda: killer.continues, GANG_EVERY_S, dice)
             await asyncio.gather(killer.run(), feeding, kill_the_server_twice(made, killer))
             await made.until_settled()
-            assert KILLS == killer.kills
-            assert killer.halves > 0
+            assert killer.kills >= KILLS
             made.check()
 
     real_cluster.start_kwok()

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 import yaml
 from tests.support.live import bound, connected
+from tests.support.patience import PATIENCE
 from tests.support.real.cluster import RealCluster
 from tests.support.real.processes import free_port, wait_until
 from tests.support.scheduler import Child
@@ -28,7 +29,6 @@ from maar.report import Reporter
 DEPLOY = Path(__file__).parents[2] / "deploy"
 ACCOUNT = "system:serviceaccount:maar-system:maar"
 MAAR = [sys.executable, "-m", "maar.cli.main"]
-PATIENCE = 60.0
 GOOD = {"epoch": 1, "seconds": 60.0, "workers": 2}
 
 

@@ -6,6 +6,7 @@ The last test causes faults for a minute; `make soak-shards` for ten minutes, on
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from itertools import islice
@@ -16,21 +17,20 @@ from tests.soak.shards import WRONG, Setting, shake
 from tests.support.faults.shard_stage import furnish
 from tests.support.faults.stage import witnessed_cluster
 from tests.support.live import connected
-from tests.support.live_shards import LEASE_S, LiveShards, numbers_in
+from tests.support.live_shards import LiveShards, numbers_in
 from tests.support.real.cluster import RealCluster
 from tests.support.real.parts import available
 
 SHARDS = 3
-SLACK_S = 7.0
-"""For a busy machine. On an idle one, a take-over takes about a second longer than the lease lasts."""
-SOON_S = 5.0
+LEASE_S = 15
+"""The default. With a shorter one, a busy machine makes processes lose shards that no test takes from them."""
 
 
 @asynccontextmanager
 async def shards(cluster: RealCluster, folder: Path, processes: int) -> AsyncIterator[LiveShards]:
     """Some processes that divide the cluster into three shards."""
     async with connected(cluster.kubeconfig) as live:
-        made = LiveShards(live, cluster.kubeconfig, folder, SHARDS)
+        made = LiveShards(live, cluster.kubeconfig, folder, SHARDS, lease=LEASE_S)
         try:
             for _ in range(processes):
                 made.start()
@@ -47,7 +47,7 @@ def test_a_gang_of_40_starts_on_three_shards_with_20_free_slots_each(real_cluste
                 for number in islice(numbers_in(shard, SHARDS), 5):
                     await play.live.nodes(1, gpu=8, first=number)
             await play.ready()
-            assert await play.gang(0, 40, gpu=2) < SOON_S
+            await play.gang(0, 40, gpu=2)
 
     asyncio.run(story())
 
@@ -57,15 +57,20 @@ def test_a_spare_takes_over_while_the_other_shards_go_on(real_cluster: RealClust
         async with shards(real_cluster, tmp_path, SHARDS + 1) as play:
             await play.live.nodes(30, gpu=8)
             before = await play.ready()
-            assert SHARDS == len({child.pid for child in before if child is not None})
+            (spare,) = [child for child in play.children if child not in before]
             await play.waiting_pods(64)
-            found = await play.take_over(1, 64)
-            assert found.lease_s < LEASE_S + SLACK_S
-            assert found.bind_s < LEASE_S + 2 * SLACK_S
-            assert 0 < found.others_s < LEASE_S, "the other shards did not wait for the take-over"
-            after = await play.holders()
-            assert [before[0], before[2]] == [after[0], after[2]]
-            assert after[1] not in before
+            frozen = await play.freeze(1, 64)
+            renewing = asyncio.create_task(play.renew(1))
+            orphan = asyncio.create_task(play.gang(1))
+            for shard in (0, 2):
+                await play.gang(shard)
+            assert not orphan.done(), "the others go on, before anybody takes over"
+            renewing.cancel()
+            frozen.end()
+            await orphan
+            # Another holder may be faster than the spare. Then it gives the shard to the spare, which has none.
+            after = await play.divided()
+            assert [before[0], spare, before[2]] == after
 
     asyncio.run(story())
 
@@ -74,11 +79,9 @@ def test_two_processes_hold_three_shards_until_a_third_comes(real_cluster: RealC
     async def story() -> None:
         async with shards(real_cluster, tmp_path, 2) as play:
             await play.live.nodes(30, gpu=8)
-            first = await play.ready()
-            assert 2 == len({child.pid for child in first if child is not None})
+            await play.ready()
             third = play.start()
-            await play.until(lambda found: third in found, "the third process gets a shard")
-            assert 3 == len({child.pid for child in await play.until(all, "all shards are held") if child is not None})
+            assert third in await play.divided()
             for shard in range(SHARDS):
                 await play.gang(shard)
 
@@ -103,7 +106,7 @@ def test_a_minute_of_faults(furnished: RealCluster, tmp_path: Path) -> None:
         server_restarts=1,
         numbers=(4,),
         elastic=bool(available("training-operator")),
-        patience=120.0,
+        longest_part=math.inf,  # the soak measures it
     )
     found = asyncio.run(shake(furnished, tmp_path, setting))
     assert {} == {name: found[name] for name in WRONG if found[name]}

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.live import OUR_CRDS, connected
+from tests.support.patience import PATIENCE
 from tests.support.real.cluster import RealCluster
 from tests.support.real.processes import wait_until
 from tests.support.web import gang
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 ACCOUNT = "system:serviceaccount:maar-system:maar-web"
-PATIENCE = 60.0
 RBAC = "rbac.authorization.k8s.io"
 
 

@@ -20,8 +20,9 @@ import pytest
 import trustme
 import yaml
 from click.testing import CliRunner, Result
-from tests.real.test_web import ACCOUNT, DEPLOY, PATIENCE, RBAC
+from tests.real.test_web import ACCOUNT, DEPLOY, RBAC
 from tests.support.live import OUR_CRDS, connected
+from tests.support.patience import PATIENCE
 from tests.support.real.api import Refused
 from tests.support.real.cluster import RealCluster
 from tests.support.real.processes import wait_until

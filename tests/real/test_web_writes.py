@@ -18,9 +18,10 @@ import pytest
 import trustme
 import yaml
 from tests.real.test_submit import MANIFEST, OWNER, STRANGER, TEAM, jobs, node, rights, workers
-from tests.real.test_web import ACCOUNT, DEPLOY, PATIENCE, ask, token_of
+from tests.real.test_web import ACCOUNT, DEPLOY, ask, token_of
 from tests.support.elastic_story import CONFIG
 from tests.support.live import OUR_CRDS
+from tests.support.patience import PATIENCE
 from tests.support.real.cluster import RealCluster
 from tests.support.real.parts import available
 from tests.support.real.processes import wait_until

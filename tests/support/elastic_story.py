@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 from tests.support.elastic_witness import GPU, MPI, PYTORCH, ROLES, Anything, Witness
 from tests.support.live import NAMESPACE, Live
+from tests.support.patience import PATIENCE
 
 from maar.elastic.allocate import allocate
 from maar.elastic.jobs import make_jobs
@@ -32,7 +33,6 @@ pools:
 """All four brakes are zero, so the sizes follow the algorithm exactly."""
 GPUS = 8
 """GPUs of a node."""
-PATIENCE = 60.0
 
 
 class Asked(msgspec.Struct, frozen=True):

@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 import yaml
+from tests.support.patience import PATIENCE
 
 from maar.controller.scheduler import Scheduler
 from maar.controller.settings.config_file import ConfigFile
@@ -33,8 +34,6 @@ OUR_CRDS = Path(__file__).parents[2] / "deploy" / "crds"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 EVENTS_PATH = f"/api/v1/namespaces/{NAMESPACE}/events"
 """Where `kubectl describe` reads events."""
-PATIENCE = 60.0
-"""Seconds after which a condition that a test waits for counts as failed."""
 
 
 class Seen(msgspec.Struct, frozen=True):

@@ -12,10 +12,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 from tests.support.live import NAMESPACE, Live
+from tests.support.patience import PATIENCE
 from tests.support.scheduler import Child
 
 from maar.kube.client.errors import NotFound
@@ -24,7 +26,6 @@ from maar.shards.slots import balanced, even, slot_of
 
 LEASE_S = 3
 INTENTS = "maar.dev/intents"
-PATIENCE_S = 120.0
 EVERY_S = 0.5
 """How often the other shards get work during a take-over."""
 
@@ -59,11 +60,13 @@ class TakeOver(msgspec.Struct, frozen=True):
 class LiveShards:
     """Some processes that divide a cluster."""
 
-    def __init__(self, live: Live, kubeconfig: Path, folder: Path, shards: int, *options: str) -> None:
+    def __init__(
+        self, live: Live, kubeconfig: Path, folder: Path, shards: int, *options: str, lease: int = LEASE_S
+    ) -> None:
         self.live, self.shards = live, shards
         self.children: list[Child] = []
         self._kubeconfig, self._folder = kubeconfig, folder
-        self._options = ("--shards", str(shards), "--lease-duration", str(LEASE_S), "--history", "none", *options)
+        self._options = ("--shards", str(shards), "--lease-duration", str(lease), "--history", "none", *options)
         self._gangs = itertools.count()
 
     def start(self, *more: str) -> Child:
@@ -93,7 +96,7 @@ class LiveShards:
 
     async def until(self, holds: Callable[[list[Child | None]], bool], what: str) -> list[Child | None]:
         """Wait until a condition on the holders is true."""
-        ends = time.monotonic() + PATIENCE_S
+        ends = time.monotonic() + PATIENCE
         while not holds(found := await self.holders()):
             assert time.monotonic() < ends, f"{what}: {[child and child.pid for child in found]}: {self.logs()}"
             await asyncio.sleep(0.05)
@@ -101,7 +104,7 @@ class LiveShards:
 
     async def ready(self) -> list[Child | None]:
         """Wait until every shard has a holder and its slots, and decides: a gang of its own starts."""
-        found = await self.until(all, "every shard has a holder")
+        found = await self.divided()
         await self.live.eventually(self._balanced, "every shard has its slots")
         for shard in range(self.shards):
             await self.live.queue(queue_in(shard, self.shards), reclaimable=True)
@@ -109,11 +112,23 @@ class LiveShards:
             await self.gang(shard)
         return found
 
+    async def divided(self) -> list[Child | None]:
+        """Wait until all shards are held, by as many processes as possible.
+
+        A process that starts late finds that another one has taken two shards, and asks it for one of them.
+        """
+        living = sum(child.lives for child in self.children)
+        most = min(self.shards, living)
+        return await self.until(
+            lambda found: all(found) and len({id(child) for child in found}) == most,
+            f"{self.shards} shards are held by {most} processes",
+        )
+
     async def _balanced(self) -> bool:
         spec = (await self.live.get(SHARD_MAPS.path(name="maar")))["spec"]
         return balanced(tuple(spec["slots"]), spec["shards"]) == tuple(spec["slots"])
 
-    async def gang(self, shard: int, size: int = 1, patience: float = PATIENCE_S, gpu: int = 0) -> float:
+    async def gang(self, shard: int, size: int = 1, patience: float = PATIENCE, gpu: int = 0) -> float:
         """Create a gang in the queue of a shard; returns the seconds until all of it is bound."""
         name, begun = f"g{next(self._gangs)}", time.monotonic()
         queue = {"queue": queue_in(shard, self.shards)}
@@ -135,11 +150,8 @@ class LiveShards:
         metadata = {"annotations": {"scheduling.k8s.io/group-name": "never"}}
         await asyncio.gather(*(self.live.pod(f"never-{i}", cpu="10m", metadata=metadata) for i in range(count)))
 
-    async def take_over(self, shard: int, announced: int) -> TakeOver:
-        """Kill the holder of a shard, and look what happens. `announced`: how many writes it had announced.
-
-        Another process must stand by. The holder is stopped first, so that the intents can be put on its Lease.
-        """
+    async def freeze(self, shard: int, announced: int) -> Child:
+        """Stop the holder of a shard, which then has announced this number of writes."""
         old = await self.holder(shard)
         assert old is not None
         os.kill(old.pid, signal.SIGSTOP)
@@ -147,13 +159,29 @@ class LiveShards:
         intents = json.dumps({PODS.path(NAMESPACE): names}) if names else ""
         path = LEASES.path(NAMESPACE, lease_name(shard))
         await self.live.api.patch(path, {"metadata": {"annotations": {INTENTS: intents}}}, "merge")
+        return old
+
+    async def renew(self, shard: int) -> None:
+        """Renew the Lease of a shard in place of its holder, until cancelled."""
+        path = LEASES.path(NAMESPACE, lease_name(shard))
+        while True:
+            now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+            await self.live.api.patch(path, {"spec": {"renewTime": now}}, "merge")
+            await asyncio.sleep(EVERY_S)
+
+    async def take_over(self, shard: int, announced: int) -> TakeOver:
+        """Kill the holder of a shard, and look what happens. `announced`: how many writes it had announced.
+
+        Another process must stand by. The holder is stopped first, so that the intents can be put on its Lease.
+        """
+        old = await self.freeze(shard, announced)
         gone = await self.identity(shard)
         old.end()
         killed = time.monotonic()
         finishing = asyncio.create_task(self.gang(shard))
         others = [other for other in range(self.shards) if other != shard and await self.holder(other) is not None]
         working = asyncio.create_task(self._work(others, finishing))
-        ends = killed + PATIENCE_S
+        ends = killed + PATIENCE
         while await self.identity(shard) == gone:
             assert time.monotonic() < ends, f"nobody took shard {shard}: {self.logs()}"
             await asyncio.sleep(0.02)

@@ -19,9 +19,8 @@ from types import TracebackType
 from typing import Any
 
 import psycopg
+from tests.support.patience import PATIENCE
 
-PATIENCE = 60.0
-"""Seconds that a server may take to start, far more than a busy machine needs."""
 SPEED = ["fsync=off", "synchronous_commit=off", "full_page_writes=off", "max_connections=20", "shared_buffers=8MB"]
 """Faster, but not safe in a crash."""
 PORT = 5432

@@ -14,13 +14,13 @@ import time
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+from tests.support.patience import PATIENCE
+
 T = TypeVar("T")
 
 LOOKS = 2
 """How often sockets are looked at before time moves on, after others had the processor."""
 
-PATIENCE = 60.0
-"""Real seconds in which a thread must report something while time stands still."""
 
 SHORTEST = 1e-5
 """Seconds by which time moves at least: rounding must not hide that it moved."""

@@ -13,10 +13,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from aiohttp import web
+from tests.support.patience import PATIENCE
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-PATIENCE = 60.0
-"""Seconds after which a condition that a test waits for counts as failed, far more than a busy machine needs."""
 
 
 @asynccontextmanager

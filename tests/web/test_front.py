@@ -19,6 +19,7 @@ from typing import ClassVar
 
 import pytest
 from tests.support.front import Scheduler, fronting
+from tests.support.patience import PATIENCE
 
 from maar.web.addresses import Address, CannotServe, listening, read_address
 from maar.web.front.limits import Limits, Rate, client
@@ -28,9 +29,6 @@ from maar.web.messages import Said
 from maar.web.server import Server
 
 IPV6 = socket.has_ipv6 and Path("/proc/net/if_inet6").exists() and Path("/proc/net/if_inet6").read_text().strip()
-
-PATIENCE = 30.0
-"""Seconds after which a change that a test waits for counts as missing."""
 
 
 class Client:

@@ -12,12 +12,11 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from tests.support.patience import PATIENCE
 from tests.support.real.processes import free_port, wait_until
 
 from maar.report import Reporter
 
-PATIENCE = 60.0
-"""Seconds until the test fails: it starts two programs, maybe on a busy machine."""
 MAAR = [sys.executable, "-m", "maar.cli.main"]
 NOBODY = {
     "apiVersion": "v1",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 
-from tests.support.sockets import PATIENCE, until
+from tests.support.patience import PATIENCE
+from tests.support.sockets import until
 
 from maar.controller.history.knowledge import FromHistory, Learner
 from maar.history.history import History

@@ -7,7 +7,8 @@ from contextlib import asynccontextmanager
 from typing import cast
 
 import trustme
-from tests.support.sockets import PATIENCE, until
+from tests.support.patience import PATIENCE
+from tests.support.sockets import until
 
 from maar.kube.client.access import Access
 from maar.kube.client.api import Api

@@ -15,6 +15,7 @@ from tests.support.faults.users import Users
 from tests.support.faults.witness import Watching, Witness
 from tests.support.faults.writes import STORED_AS_JSON, Etcd, ended
 from tests.support.live import Live, connected
+from tests.support.patience import PATIENCE
 from tests.support.proxy import Proxy
 from tests.support.real.cluster import RealCluster
 from tests.support.real.training_operator import start_training_operator
@@ -37,8 +38,6 @@ pools:
 - {name: default, algorithm: elastic-fifo, rate-limit: 1s, minimum-time: 1s, hysteresis: 0, restart: 0s, hold: 20s}
 """
 """All actions, with short times, so that everything happens in a short test."""
-PATIENCE_S = 120.0
-"""How long everything may take to settle after the faults, far more than a busy machine needs."""
 CONTROLLERS = ("garbage-collector-controller", "job-controller")
 NODES = 6
 
@@ -68,7 +67,7 @@ class Scene:
         self.dice = dice
         self.users = users
         self.replicas: Replicas
-        self.patience = PATIENCE_S
+        self.patience = PATIENCE
         self.works: list[asyncio.Task[None]] = []
         """What goes on all the time."""
 
@@ -135,7 +134,7 @@ class Stage(Scene):
         await self.until(leads, "a replica leads")
         return found[0]
 
-    async def settle(self, patience: float = PATIENCE_S) -> None:
+    async def settle(self, patience: float = PATIENCE) -> None:
         """Stop all faults, let every job run and end, and look for what is left, also for a job that can never run."""
         await self.heal()
         await self.watching.quiet(patience)

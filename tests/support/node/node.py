@@ -15,6 +15,7 @@ from typing import Any
 from tests.support.node import commands
 from tests.support.node.images import load, write_archive
 from tests.support.node.walls import ADDRESS
+from tests.support.patience import PATIENCE
 from tests.support.real.cluster import RealCluster
 from tests.support.real.parts import folders
 from tests.support.real.processes import free_port, listens, wait_until
@@ -22,8 +23,6 @@ from tests.support.real.processes import free_port, listens, wait_until
 KUBELET, PROXY, SCHEDULER = f"system:node:{commands.NODE}", "system:kube-proxy", "system:kube-scheduler"
 USERS: dict[str, Sequence[str]] = {KUBELET: ["system:nodes"], PROXY: [], SCHEDULER: []}
 GPU = "nvidia.com/gpu"
-PATIENCE_S = 300.0
-"""Far more than anything on the node takes on an idle machine."""
 
 
 class RealNode:
@@ -105,7 +104,7 @@ class RealNode:
             node = self.cluster.get("v1", "Node", commands.NODE)
             return bool(node["status"]["allocatable"].get(GPU) == str(self._gpus))
 
-        wait_until(allocatable, f"the node has {GPU}", PATIENCE_S)
+        wait_until(allocatable, f"the node has {GPU}", PATIENCE)
 
     def pods(self, namespace: str, selector: str = "") -> list[Any]:
         return self.cluster.objects("v1", "Pod", namespace, labelSelector=selector)

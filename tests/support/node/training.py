@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import yaml
-from tests.support.node.node import GPU, PATIENCE_S, RealNode
+from tests.support.node.node import GPU, RealNode
+from tests.support.patience import PATIENCE
 from tests.support.real.parts import CHECKOUT
 from tests.support.real.processes import wait_until
 
@@ -75,7 +76,7 @@ class Training:
             return len([entry for entry in self.epochs()[begin:] if entry["workers"] == count]) >= epochs
 
         try:
-            wait_until(trained, f"{epochs} epochs with {count} workers", PATIENCE_S)
+            wait_until(trained, f"{epochs} epochs with {count} workers", PATIENCE)
         except TimeoutError as late:
             raise TimeoutError(f"{late}\n{self.story()}") from late
 

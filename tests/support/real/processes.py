@@ -13,11 +13,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from tests.support.patience import PATIENCE
+
 # These ports are below the range that kernels use for outgoing connections. In that range, a port that is free
 # now may belong to a client a moment later.
 PORTS = range(20_000, 32_000)
-
-START_S = 60.0  # it takes 3 s on an idle machine, and many times that on a busy one
 
 # Reads `+pid` and `-pid`. When the pipe closes, for any reason, it kills the remaining groups and removes the folder.
 _GUARD = """
@@ -98,7 +98,7 @@ class Processes:
             return answers()
 
         try:
-            wait_until(ready, f"{name} answers", START_S)
+            wait_until(ready, f"{name} answers")
         except TimeoutError as late:
             raise StartFailed(f"{late}\n{self.tail(name)}") from late
 
@@ -126,7 +126,7 @@ def free_port() -> int:
     raise StartFailed(f"no free port found in {PORTS.start} to {PORTS.stop}")
 
 
-def wait_until(condition: Callable[[], object], what: str, timeout_s: float = 30.0) -> None:
+def wait_until(condition: Callable[[], object], what: str, timeout_s: float = PATIENCE) -> None:
     """Wait until the condition is true. The TimeoutError names `what`."""
     deadline = time.monotonic() + timeout_s
     while not condition():

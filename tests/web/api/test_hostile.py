@@ -18,6 +18,7 @@ from urllib.parse import quote
 
 import msgspec
 import pytest
+from tests.support.patience import PATIENCE
 from tests.support.web import MINE, THEIRS, USER, Web, webbing
 from tests.web.api.test_api import scene
 
@@ -28,7 +29,6 @@ pytestmark = pytest.mark.slow
 
 COUNT = 700
 AT_ONCE = 20
-PATIENCE = 20.0
 LIMITS = Limits(
     requests=Rate(10**6, 10**6),
     requests_each=Rate(10**6, 10**6),

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.support.live import PATIENCE, scheduling
+from tests.support.live import scheduling
+from tests.support.patience import PATIENCE
 from tests.support.web import ADMIN, MINE, THEIRS, USER, Web, webbing
 
 from maar.kube.client.errors import NotLeading
