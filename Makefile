@@ -11,7 +11,7 @@ CODE  := $(wildcard src tests bench tools)
 PIP   := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run examples test test-fast fuzz soak soak-shards check format real browser screenshot manifests package image image-base image-pin test-image test-node node bench bench-page bench-decide bench-elastic bench-policies bench-learning bench-learning-node bench-sim bench-forecast bench-cluster bench-http bench-web bench-size bench-writes bench-shards lock clean
+.PHONY: help setup run examples test test-fast test-repeat fuzz soak soak-shards check format real browser screenshot manifests package image image-base image-pin test-image test-node node bench bench-page bench-decide bench-elastic bench-policies bench-learning bench-learning-node bench-sim bench-forecast bench-cluster bench-http bench-web bench-size bench-writes bench-shards lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -47,6 +47,12 @@ SECONDS ?= 3600
 # Without root nothing is built: it says at once what is missing.
 test-node: setup $(if $(filter 0,$(shell id -u)),node) ## install Maar on a real node, kubelet and containerd, and test it there; root, on Debian and Ubuntu
 	@$(BIN)/python -m tests.node $(PYTEST_ARGS)
+
+N    ?= 5
+BUSY ?= 0
+
+test-repeat: setup real browser $(if $(filter 0,$(shell id -u)),node) ## repeat the tests of real parts, to find one that fails now and then; N=3 BUSY=4: three times, beside four busy processes
+	@$(BIN)/python -m tests.repeat --times $(N) --busy $(BUSY) $(if $(ONLY),--only $(ONLY)) $(PYTEST_ARGS)
 
 fuzz: setup ## search for inputs that break Maar, for an hour; SECONDS=600 for less, SEED=7 for the same inputs again
 	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))

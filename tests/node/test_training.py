@@ -68,6 +68,7 @@ def test_an_elastic_training_is_resized_while_it_trains(
     assert time.time() < forecast["startP50"] <= forecast["startP90"]
     assert "50 %" in users.when(f"{jobs.namespace}/after")
     print(users.when(f"{jobs.namespace}/after"), users.when(name), sep="\n")
+    waited = time.time()
     jobs.await_complete(training.name)
     started = jobs.await_noted("after", "started", GPUS)
 
@@ -82,7 +83,7 @@ def test_an_elastic_training_is_resized_while_it_trains(
     assert "speed-up" in users.history(name)
     print(users.history(name), training.story(), *epochs, sep="\n")
 
-    check_judgement(node, jobs, users, history, started[-1])
+    check_judgement(node, jobs, users, history, waited, started[-1])
 
 
 def check_life(accounts: list[Any], name: str) -> None:
@@ -107,11 +108,13 @@ def check_speed(categories: list[Any], epochs: list[Any]) -> None:
     assert GPU == category["accelerator"]
     shown = {size["workers"]: size for size in category["sizes"] if size["epochs"]}
     assert {WORKERS // 2, WORKERS} <= set(shown)
-    own = {size: median(e["seconds"] for e in epochs if e["workers"] == size) for size in shown}
+    # It is the median of the newest epochs; how much epochs differ depends on the machine.
     for size in (WORKERS // 2, WORKERS):
-        assert own[size] == pytest.approx(shown[size]["epoch_seconds"], rel=0.2)
-    faster = shown[WORKERS]["speedup"] / shown[WORKERS // 2]["speedup"]
-    assert own[WORKERS // 2] / own[WORKERS] == pytest.approx(faster, rel=0.3)
+        own = [epoch["seconds"] for epoch in epochs if epoch["workers"] == size]
+        assert min(own) * 0.99 <= shown[size]["epoch_seconds"] <= max(own) * 1.01
+    few, many = shown[WORKERS // 2], shown[WORKERS]
+    faster = few["epoch_seconds"] / many["epoch_seconds"]
+    assert many["speedup"] / few["speedup"] == pytest.approx(faster, rel=0.3)  # the fit may differ from each point
 
 
 def await_forecast(users: Users, job: str) -> Any:
@@ -126,13 +129,13 @@ def await_forecast(users: Users, job: str) -> Any:
     return found[-1]
 
 
-def check_judgement(node: RealNode, jobs: Jobs, users: Users, history: str, started: float) -> None:
-    """The forecast of `after` was kept, and is judged by its real start."""
+def check_judgement(node: RealNode, jobs: Jobs, users: Users, history: str, waited: float, started: float) -> None:
+    """The forecast of `after` was kept, and is judged by its real start, which was between these times."""
     jobs.submit("last", pods=GPUS, gpus=1)  # it waits, so a forecast is made, with which the fates of others are kept
     after = f"{jobs.namespace}/after"
     wait_until(lambda: after in kept_forecasts(history), "the fate of `after` is kept", PATIENCE)
     expected, real = kept_forecasts(history)[after]
-    assert real == pytest.approx(started, abs=10)
+    assert waited < real < started + 1  # to the second
     # Forecasts are judged every ten minutes, and at the start of `maar web`.
     for pod in node.pods(NAMESPACE, WEB_PODS):
         node.cluster.delete({"apiVersion": "v1", "kind": "Pod", "metadata": pod["metadata"]})
