@@ -72,6 +72,7 @@ class Proxy:
         self._dice = random.Random(seed)
         self._watches: set[asyncio.Transport] = set()
         self._writes: set[asyncio.Task[web.StreamResponse]] = set()
+        self._asking: set[asyncio.Task[aiohttp.ClientResponse]] = set()
 
     async def __aenter__(self) -> Proxy:
         connector = aiohttp.TCPConnector(limit=0, ssl=self._tls)
@@ -94,7 +95,7 @@ class Proxy:
         self._cutting.cancel()
         await asyncio.gather(self._cutting, return_exceptions=True)
         await self._runner.cleanup()
-        await asyncio.gather(*self._writes, return_exceptions=True)
+        await asyncio.gather(*self._writes, *self._asking, return_exceptions=True)
         await self._session.close()
 
     def kubeconfig(self, path: Path, token: str) -> Path:
@@ -173,8 +174,7 @@ class Proxy:
     async def _ask(self, request: web.Request, body: bytes, fate: Fate) -> web.StreamResponse:
         headers = {name: request.headers[name] for name in PASSED_ON if name in request.headers}
         url = URL(self._server + request.raw_path, encoded=True)
-        asked = self._session.request(request.method, url, data=body or None, headers=headers, allow_redirects=False)
-        async with asked as answer:
+        async with await self._answer(request.method, url, body, headers) as answer:
             if request.query.get("watch") in ("1", "true") and answer.status == 200:
                 return await self._stream(request, answer)
             content = await answer.read()
@@ -183,6 +183,24 @@ class Proxy:
                 return _refusal(500, "InternalError")
             kept = {name: answer.headers[name] for name in ("Content-Type", "Retry-After") if name in answer.headers}
             return web.Response(status=answer.status, body=content, headers=kept)
+
+    async def _answer(self, method: str, url: URL, body: bytes, headers: dict[str, str]) -> aiohttp.ClientResponse:
+        """The head of the server's answer. If the client goes meanwhile, the connection is closed when it is there.
+
+        aiohttp would close it by a TLS shutdown, for which nothing waits: a busy server may answer after the test.
+        """
+
+        async def ask() -> aiohttp.ClientResponse:
+            return await self._session.request(method, url, data=body or None, headers=headers, allow_redirects=False)
+
+        asking = asyncio.create_task(ask())
+        self._asking.add(asking)
+        asking.add_done_callback(self._asking.discard)
+        try:
+            return await asyncio.shield(asking)
+        except asyncio.CancelledError:
+            asking.add_done_callback(_drop)
+            raise
 
     async def _stream(self, request: web.Request, answer: aiohttp.ClientResponse) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": answer.headers["Content-Type"]})
@@ -196,6 +214,7 @@ class Proxy:
                 await response.write(chunk)
         finally:
             self._watches.discard(connection)
+            _abort(answer)
         return response
 
     def _note_eviction(self, body: bytes) -> None:
@@ -206,6 +225,18 @@ class Proxy:
         if request.path.endswith("/binding") and status < 300:
             binding = msgspec.json.decode(body)
             self.bound[binding["metadata"]["uid"]].append(binding["target"]["name"])
+
+
+def _drop(asking: asyncio.Task[aiohttp.ClientResponse]) -> None:
+    if not asking.cancelled() and asking.exception() is None:
+        _abort(asking.result())
+
+
+def _abort(answer: aiohttp.ClientResponse) -> None:
+    """Close the connection of an answer at once, without a TLS shutdown."""
+    if answer.connection is not None and answer.connection.transport is not None:
+        answer.connection.transport.abort()
+    answer.close()
 
 
 def _refusal(code: int, reason: str) -> web.Response:
