@@ -64,7 +64,9 @@ POD: Json = {
         "name": "p", "namespace": "ns", "uid": "u", "resourceVersion": "7", "generation": 1,
         "labels": {"app": "x", "tier": "y"}, "annotations": {"volcano.sh/preemptable": "true"},
         "creationTimestamp": "2026-01-01T00:00:00Z", "deletionTimestamp": "2026-01-02T00:00:00Z",
-        "ownerReferences": [{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "o", "controller": True}],
+        "ownerReferences": [
+            {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "o", "controller": True},
+        ],
     },
     "spec": {
         "nodeName": "n1", "schedulerName": "maar", "priority": 5, "priorityClassName": "high",

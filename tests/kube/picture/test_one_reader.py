@@ -17,7 +17,6 @@ from maar.model.snapshot import Cluster, Snapshot
 NOW = 1000.0
 MAAR = frozenset({"maar"})
 OLD, NEW = "2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z"
-IN_VAIN = {"conditions": [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]}
 HELD, STOPPED = {"maar.dev/hold": "true"}, {"maar.dev/hold": "stop"}
 BOUNDS = {"maar.dev/min-workers": "1", "maar.dev/max-workers": "3"}
 
@@ -39,17 +38,6 @@ def pod(name: str, image: str = "train:1", scheduler: str = "maar", **more: Any)
     container = {"name": "c", "image": image, "resources": {"requests": {"cpu": "1", "nvidia.com/gpu": "1"}}}
     spec = {"containers": [container], "schedulerName": scheduler, **more.pop("spec", {})}
     return thing("v1", "Pod", name, spec=spec, **more)
-
-
-def gives(allocated: str | None, has: str | None) -> Json:
-    """What a node has given to a container."""
-    resources: Json = {} if has is None else {"resources": {"requests": {"cpu": has, "nvidia.com/gpu": "1"}}}
-    return {"name": "c", **resources, **({} if allocated is None else {"allocatedResources": {"cpu": allocated}})}
-
-
-def resized(cpu: str, name: str, **status: Any) -> Json:
-    container = {"name": "c", "image": "train:1", "resources": {"requests": {"cpu": cpu, "nvidia.com/gpu": "1"}}}
-    return pod(name, spec={"nodeName": "n1", "containers": [container]}, status={"phase": "Running", **status})
 
 
 def template(**spec: Any) -> Json:
@@ -157,13 +145,6 @@ IN_TRAIN_JOB = owned("trainer.kubeflow.org/v1alpha1", "TrainJob", "s")
 IN_RAY_GROUP = {"scheduling.k8s.io/group-name": "ray-r-pg"}
 PYTORCH = ("PyTorchJob", "pytorchReplicaSpecs", "t")
 
-RESIZES: list[tuple[str, Json]] = [
-    ("2", {}),
-    ("2", {"containerStatuses": [gives("2", "2")]}),
-    ("2", {"containerStatuses": [gives("5", "2")]}),
-    ("2", {"containerStatuses": [gives("2", "4")]}),
-    ("6", {"containerStatuses": [gives("2", "2")], **IN_VAIN}),
-]
 VERSIONS: list[list[Json]] = [
     [node("n1", "train:1"), node("n1"), node("n1", "other:1", metadata={"annotations": {"maar.dev/locked-for": "x"}})],
     [node("n2"), node("n2", "train:1", "other:1"), node("n2", metadata={"labels": {"pool": "a"}})],
@@ -234,8 +215,6 @@ VERSIONS: list[list[Json]] = [
     [pod("a", metadata={"labels": {"app": "x"}}), pod("a", spec={"affinity": APART}),
      pod("a", metadata={"deletionTimestamp": NEW}),
      pod("a", spec={"nodeName": "n1"}, metadata={"deletionTimestamp": NEW})],
-    # A pod that is resized in place: only its status changes, or its spec too.
-    *([resized(cpu, name, **status) for cpu, status in RESIZES] for name in ("x-0", "x-1")),
     # Pods that cannot be read: they wait, or close their node.
     [pod("u", spec={"overhead": {"cpu": "lots"}}), pod("u", spec={"nodeName": "n1", "overhead": {"cpu": "lots"}}),
      pod("u", spec={"nodeName": "n2"}),

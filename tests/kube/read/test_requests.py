@@ -154,7 +154,8 @@ INFEASIBLE = ["conditions: [{type: PodResizePending, status: 'True', reason: Inf
         # What the pod has counts, not what is asked for in vain; the larger of allocated and in use.
         (
             "containers: [{name: a, resources: {requests: {cpu: 64, memory: 1Gi, nvidia.com/gpu: 2}}}]",
-            "containerStatuses: [{name: a, allocatedResources: {cpu: 2, memory: 2Gi}, resources: {requests: {cpu: 3}}}]",
+            "containerStatuses: [{name: a, allocatedResources: {cpu: 2, memory: 2Gi}, "
+            "resources: {requests: {cpu: 3}}}]",
             {"cpu": 3000, "memory": 2**31, "nvidia.com/gpu": 2},
         ),
         # A resize can add a request.
@@ -167,7 +168,7 @@ INFEASIBLE = ["conditions: [{type: PodResizePending, status: 'True', reason: Inf
         ("containers: [{name: a, resources: {requests: {cpu: 4}}}]", "containerStatuses: [{name: a}]", {"cpu": 4000}),
         ("containers: [{name: a, resources: {requests: {cpu: 4}}}]", "phase: Running", {"cpu": 4000}),
         (
-            "initContainers: [{name: s, restartPolicy: Always, resources: {requests: {cpu: 9}}}], containers: [{name: a}]",
+            "initContainers: [{name: s, restartPolicy: Always, resources: {requests: {cpu: 9}}}]",
             "initContainerStatuses: [{name: s, resources: {requests: {cpu: 1}}}]",
             {"cpu": 1000},
         ),
