@@ -171,22 +171,22 @@ def test_fewer_pods_are_evicted_with_room_that_is_being_freed() -> None:
     assert {"ns/late-0", "ns/late-1"} == nominations(plan).keys()
 
 
-def test_the_room_of_a_surplus_pod_passes_to_a_surplus_pod_of_higher_priority() -> None:
-    """Both jobs run with their minimum."""
+def test_a_pod_without_a_minimum_gets_it_too() -> None:
+    """Without the plugin `gang` no job has a minimum."""
+    late = gang("late", 1, gpu=4, priority=1000, created=5.0)
+    scenery = cluster(NODES, leaving("v", "n1"), stays("x", "n2", priority=2000), promised("early", "n1"), late)
+    alone = PREEMPT.replace("  - name: gang\n    arguments: {gang.eviction: whole}\n", "")
+    plan = decided(scenery, configured(alone))
+    assert {"ns/late-0": "n1"} == nominations(plan)
+    assert () == plan.evict
 
-    def running(name: str, priority: int, second: Status, where: str) -> Gang:
-        made = gang(name, 2, minimum=1, gpu=4, priority=priority, on=["n1", where or "n1"])
-        return replace(made, tasks=(made.tasks[0], replace(made.tasks[1], status=second, node=where)))
 
-    scenery = cluster(
-        NODES,
-        leaving("v", "n2"),
-        running("early", 100, Status.NOMINATED, "n2"),
-        stays("x", "n2", gpu=0),
-        gang("late", 1, gpu=8, priority=1000, created=5.0),
-    )
-    plan = decided(scenery, configured(PREEMPT))
-    assert {"ns/late-0": "n2"} == nominations(plan)
+def test_surplus_pods_take_nothing() -> None:
+    """A job that has its minimum evicts nothing for more pods, and takes no room that is being freed for others."""
+    late = gang("late", 2, minimum=1, gpu=4, priority=1000, on=["n2", "n2"])
+    late = replace(late, tasks=(late.tasks[0], replace(late.tasks[1], status=Status.PENDING, node="")))
+    scenery = cluster(NODES, leaving("v", "n1"), stays("x", "n2", 4, priority=2000), promised("early", "n1"), late)
+    assert {"ns/early-0": "n1"} == nominations(decided(scenery, configured(PREEMPT)))
 
 
 def test_a_victim_that_has_gone_leaves_its_room_to_the_job_of_higher_priority() -> None:
