@@ -100,11 +100,11 @@ POD: Json = {
 }  # fmt: skip
 """A pod with every field. Not all of them make sense together."""
 
-ODD: tuple[Path, ...] = (
+ODD: tuple[tuple[str, str], ...] = (
     ("metadata", "deletionTimestamp"), ("spec", "volumes"), ("spec", "schedulingGates"), ("spec", "resourceClaims"),
     ("spec", "schedulingGroup"), ("spec", "affinity"),
 )  # fmt: skip
-GONE: dict[str, tuple[Path, ...]] = {
+GONE: dict[str, tuple[tuple[str, str], ...]] = {
     "bound": ODD,
     "resized": (*ODD, ("spec", "resources"), ("status", "resources"), ("status", "allocatedResources")),
     "waiting": (*ODD, ("spec", "nodeName")),
@@ -115,8 +115,8 @@ GONE: dict[str, tuple[Path, ...]] = {
 
 def base(name: str) -> Json:
     item = copy.deepcopy(POD)
-    for path in GONE[name]:
-        del item[path[0]][path[1]]
+    for part, field in GONE[name]:
+        del item[part][field]
     return item
 
 
