@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.support.confs import ALLOCATE, PREEMPT
 
@@ -17,9 +19,10 @@ from maar.registry import catalog
 from maar.testing.builders import Gang, cluster, gang, node
 from maar.testing.scenario import configured, scene
 
+PLAIN = [configured(ALLOCATE), configured(PREEMPT)]
 CONFIGS = [
-    pytest.param(configured(ALLOCATE), id="allocate"),
-    pytest.param(configured(PREEMPT), id="preempt"),
+    pytest.param(PLAIN[0], id="allocate"),
+    pytest.param(PLAIN[1], id="preempt"),
     pytest.param(default_config(catalog()), id="default"),
 ]
 NODES = [node("n1", gpu=8), node("n2", gpu=8)]
@@ -194,3 +197,28 @@ def test_a_victim_that_has_gone_leaves_its_room_to_the_job_of_higher_priority() 
     gone = cluster(NODES, stays("x", "n2", priority=2000), promised("early", "n1"), late)
     plans = scene(gone, configured(PREEMPT))
     assert [("ns/late-0", "n1")] == [(b.task, b.node) for plan in plans for b in plan.bind]
+
+
+GANGS = st.lists(
+    st.tuples(st.integers(1, 2), st.sampled_from([0, 100, 100, 1000]), st.booleans()), min_size=1, max_size=6
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(1, 4), GANGS, st.sampled_from(PLAIN))
+def test_safety_promises_settle_in_the_order_of_priorities(
+    count: int, sizes: list[tuple[int, int, bool]], config: Config
+) -> None:
+    """Each pod needs a whole node, and all nodes are being freed: whoever waits could not have a lower job's room."""
+    names = [f"n{i}" for i in range(count)]
+    jobs, left = [], list(names)
+    for i, (size, priority, first) in enumerate(sizes):
+        mine, left = (left[:size], left[size:]) if first and size <= len(left) else ([], left)
+        made = promised(f"j{i}", *mine, priority=priority, created=float(i))
+        jobs.append(made if mine else gang(f"j{i}", size, gpu=8, priority=priority, created=float(i)))
+    where = nominations(decided(cluster([node(name, gpu=8) for name in names], leaving("v", *names), jobs), config))
+    has = {i: sum(task.startswith(f"ns/j{i}-") for task in where) for i in range(len(sizes))}
+    assert all(n in (0, sizes[i][0]) for i, n in has.items()), "gangs are promised room whole"
+    for i, (size, priority, _) in enumerate(sizes):
+        room = count - sum(n for j, n in has.items() if sizes[j][1] >= priority)
+        assert has[i] or size > room, f"j{i} waits"

@@ -116,7 +116,7 @@ def _evicts_fewer(session: Session, job: Job, search: Search, needs: list[tuple[
     before = len(session.evictions)
     with session.statement():  # not committed
         most = len(session.evictions) - before if search.run(needs) else math.inf
-    return pass_on(session, job, lambda: search.run(needs) and len(session.evictions) - before < most)
+    return pass_on(session, job, lambda: search.run(needs) and len(session.evictions) - before < most, evicts=True)
 
 
 def has_slots(session: Session, job: Job, needs: list[tuple[Group, int]]) -> bool:

@@ -16,6 +16,7 @@ import numpy as np
 
 from maar.model.jobs import Job
 from maar.model.resources import Ints
+from maar.model.tasks import Status
 from maar.session.placement import Group, Terms, missing, place
 from maar.session.session import Session
 from maar.session.subgroups import PROMISED, subgroups_of
@@ -84,16 +85,18 @@ def holds_lower(session: Session, job: Job) -> bool:
     return session.memo.current(OWNER, queue, lowest) < job.priority
 
 
-def pass_on(session: Session, job: Job, attempt: Callable[[], bool]) -> bool:
+def pass_on(session: Session, job: Job, attempt: Callable[[], bool], evicts: bool = False) -> bool:
     """Let an attempt to place a job use the room that is promised to jobs of lower priority in its queue.
 
-    The lowest priorities give way first. On False nothing changed.
+    The lowest priorities give way first. On False nothing changed. `evicts` says that the attempt makes more room.
     """
     if not holds_lower(session, job):
         return False
     jobs = session.snapshot.jobs
     promised = np.flatnonzero((jobs.queue == jobs.queue[job.index]) & (session.state.job_nominated > 0))
     lower = promised[jobs.priority[promised] < job.priority]
+    if not evicts and not _could_help(session, job, lower):
+        return False
     for level in sorted(set(jobs.priority[lower].tolist())):
         with session.statement() as statement:
             taken = _take(session, [session.job(i) for i in lower[jobs.priority[lower] <= level].tolist()])
@@ -102,6 +105,23 @@ def pass_on(session: Session, job: Job, attempt: Callable[[], bool]) -> bool:
                 statement.commit()
                 return True
     return False
+
+
+def _could_help(session: Session, job: Job, lower: Ints) -> bool:
+    """Whether the missing minimum might fit with the promised room of these jobs: a cheap bound, asked first."""
+    snapshot, state = session.snapshot, session.state
+    waiting = session.tasks_of(job, Status.PENDING)
+    shapes = snapshot.tasks.shape[waiting]
+    if len(waiting) == 0 or (shapes != shapes[0]).any():
+        return len(waiting) > 0
+    tasks = np.flatnonzero((state.status == Status.NOMINATED) & np.isin(snapshot.tasks.job, lower))
+    extra = np.zeros_like(state.used)
+    np.add.at(extra, state.node[tasks], snapshot.shapes.requests[snapshot.tasks.shape[tasks]])
+    view = session.view(int(shapes[0]), later=True)
+    fits = view.open * len(waiting)
+    for dim in np.flatnonzero(view.request).tolist():
+        fits = np.minimum(fits, np.maximum(view.free(slice(None), dim) + extra[:, dim], 0) // view.request[dim])
+    return int(fits.sum()) >= max(missing(session, job)[0], 1)
 
 
 Taken = list[tuple[Job, Ints, Ints]]
