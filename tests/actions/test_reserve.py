@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.confs import RESERVE
+from tests.support.confs import PREEMPT, RESERVE
 
 from maar.model.jobs import Phase
 from maar.model.plan import Elect, Expired, Lock, Plan
@@ -185,3 +185,72 @@ def test_an_election_ends_after_the_timeout_and_another_has_its_turn() -> None:
     later, _ = cycles(after, config, 1, now=20.0)
     assert later[0].elect is not None
     assert ("ns/wide", 20.0) == (later[0].elect.job, later[0].elect.since)
+
+
+def elected(plans: list[Plan]) -> set[str]:
+    return {"" if plan.elect is None else plan.elect.job for plan in plans}
+
+
+LOCKS: list[Part] = [Elect("ns/wide", 0.0), Lock("n1", "ns/wide", 0.0), Lock("n2", "ns/wide", 0.0)]
+
+
+@pytest.mark.parametrize(("priority", "passes"), [(1000, True), (11, True), (10, False), (9, False)])
+def test_locks_hold_against_equal_and_lower_priority_only(priority: int, passes: bool) -> None:
+    scenery = two_full_nodes(gang("small", 1, gpu=1, created=5.0, priority=priority), *LOCKS, priority=10)
+    plans = scene(scenery, CONFIG, now=10.0)
+    assert ["ns/small-0"] * passes == [b.task for b in plans[0].bind]
+    assert all(locked(plan) == {"n1", "n2"} for plan in plans), "the target keeps its locks"
+    assert {"ns/wide"} == elected(plans)
+
+
+def test_a_job_of_higher_priority_makes_room_on_locked_nodes() -> None:
+    text = PREEMPT.replace("allocate, preempt", "elect, allocate, preempt, reserve")
+    config = configured(text.replace("- {name: priority}", "- {name: priority}\n  - {name: reservation}"))
+    scenery = two_full_nodes(gang("high", 1, gpu=8, created=5.0, priority=1000), *LOCKS, priority=10)
+    plans = scene(scenery, config, now=10.0)
+    assert ["ns/y-0"] == [e.task for e in plans[0].evict]
+    assert ["n2"] == [n.node for n in plans[0].nominate]
+    equal = two_full_nodes(gang("high", 1, gpu=8, created=5.0, priority=10), *LOCKS, priority=10)
+    assert {"ns/wide"} == {e.beneficiary for e in scene(equal, config, now=10.0)[0].evict}
+
+
+def test_best_effort_pods_of_higher_priority_use_locked_nodes() -> None:
+    config = configured(RESERVE.replace("allocate", "allocate, backfill"))
+    for priority, nodes in ((11, 1), (10, 0)):
+        small = gang("small", 1, created=5.0, priority=priority, cpu=0, memory=0)
+        plans = scene(two_full_nodes(small, *LOCKS, priority=10), config, now=10.0)
+        assert nodes == len(plans[0].bind)
+
+
+def test_a_job_of_higher_priority_that_waits_takes_the_election() -> None:
+    higher = gang("higher", 2, gpu=7, created=5.0, priority=11)
+    plans = scene(two_full_nodes(higher, *LOCKS, priority=10), CONFIG, now=10.0)
+    assert {"ns/higher"} == elected(plans)
+    assert [1, 2] == [len(plan.locks) for plan in plans[:2]]
+    assert {"ns/higher"} == {lock.job for plan in plans for lock in plan.locks}
+
+
+@pytest.mark.parametrize("priority", [10, 9])
+def test_a_job_of_the_same_or_a_lower_priority_does_not_take_the_election(priority: int) -> None:
+    other = gang("other", 2, gpu=7, created=-5.0, priority=priority)
+    plans = scene(two_full_nodes(other, *LOCKS, priority=10), CONFIG, now=10.0)
+    assert {"ns/wide"} == elected(plans)
+
+
+def test_a_job_of_higher_priority_that_empty_nodes_do_not_help_does_not_take_the_election() -> None:
+    huge = gang("huge", 3, gpu=8, created=5.0, priority=1000)
+    plans = scene(two_full_nodes(huge, *LOCKS, priority=10), CONFIG, now=10.0)
+    assert {"ns/wide"} == elected(plans)
+
+
+def test_a_job_that_passed_the_locks_by_its_priority_breaks_no_promise() -> None:
+    """`above` runs on a locked node without an end, so nothing says when the target starts; its queue is not blamed."""
+    scenery = cluster(
+        [node(f"n{i}", gpu=8) for i in (1, 2, 3)],
+        gang("x", 1, gpu=6, on=["n1"], promise=1000.0, task={"started": 0.0}),
+        gang("above", 1, gpu=1, on=["n3"], priority=11, task={"started": 90.0}),
+        gang("wide", 2, gpu=8, priority=10),
+        gang("small", 1, gpu=1, created=50.0, promise=100.0, priority=1),
+        [Elect("ns/wide", 0.0), *(Lock(f"n{i}", "ns/wide", 0.0) for i in (1, 2, 3))],
+    )
+    assert ["ns/small-0"] == [b.task for b in scene(scenery, CONFIG, now=100.0)[0].bind]

@@ -213,6 +213,35 @@ def test_what_is_promised_survives_a_restart(kubeconfig: Path) -> None:
     live(kubeconfig, story)
 
 
+def test_promised_room_passes_to_a_later_pod_of_higher_priority(kubeconfig: Path) -> None:
+    """The victim is slow, and a more important pod comes meanwhile: it gets the node, and nothing else is evicted."""
+
+    async def story(cluster: Live) -> None:
+        await cluster.priority("high", 1000)
+        await cluster.priority("higher", 2000)
+        async with scheduling(cluster):
+            slow = {"finalizers": ["test.dev/wait"]}
+            await cluster.pod("low", gpu=8, metadata=slow)
+            await cluster.pod("top", gpu=8, priorityClassName="higher")
+            await cluster.until(lambda ps: len(ps) == 2 and all(p.node for p in ps), "the cluster is full")
+            await cluster.pod("early", gpu=8, priorityClassName="high")
+            await cluster.until(lambda ps: any(p.name == "early" and p.nominated for p in ps), "it is promised room")
+            await cluster.pod("late", gpu=8, priorityClassName="higher")
+            pods = await cluster.until(
+                lambda ps: (
+                    any(p.name == "late" and p.nominated for p in ps)
+                    and not any(p.name == "early" and p.nominated for p in ps)
+                ),
+                "the promise is passed on",
+            )
+            assert ["low"] == [p.name for p in pods if p.leaving]
+            await cluster.let_go("low")
+            pods = await cluster.until(lambda ps: any(p.name == "late" and p.node for p in ps), "late is bound")
+            assert {"top", "late"} == {p.name for p in pods if p.node and not p.leaving}
+
+    live(kubeconfig, story)
+
+
 def test_a_recording_is_decided_again_to_the_byte(kubeconfig: Path, tmp_path: Path) -> None:
     path = tmp_path / "live.rec"
 

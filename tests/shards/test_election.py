@@ -152,6 +152,32 @@ def test_jobs_of_other_shards_use_locked_nodes_only_if_they_end_in_time() -> Non
     assert (["ns/small-0"], ()) == ([bind.task for bind in passes.plan.bind], passes.lends)
 
 
+@pytest.mark.parametrize(("priority", "passes"), [(11, True), (10, False)])
+def test_locks_for_a_job_of_another_shard_hold_against_equal_and_lower_priority_only(
+    priority: int, passes: bool
+) -> None:
+    """The owner of a locked node places a job of higher priority on it, and does not lend the node meanwhile."""
+    small = gang("small", 1, gpu=1, queue="blue", created=5.0, priority=priority)
+    scene = cluster(NODES, QUEUES, busy("a", "c", gpu=4), large("big", "red", priority=10), small)
+    owner = taken(scene, 1, wants=(want("big", 0, "a b", priority=10),))
+    assert [("ns/small-0", "b")] * passes == [(b.task, b.node) for b in owner.plan.bind]
+    assert {"a": "ns/big", "b": "ns/big"} == locks(owner)
+    assert (() if passes else (Lend("b", 0),)) == owner.lends
+
+
+def test_a_job_of_higher_priority_gets_a_locked_node_that_was_lent_by_a_want() -> None:
+    lent = replace(OWNERS, nodes={"b": 0})
+    small = gang("small", 1, gpu=1, queue="blue", created=5.0, priority=11)
+    scene = cluster(NODES, QUEUES, busy("a", "c", gpu=4), large("big", "red", priority=10), small)
+    elected = want("big", 0, "a b", priority=10)
+    asks = taken(scene, 1, lent, wants=(elected,))
+    assert [("ns/small", ("b",))] == [(w.job, w.nodes) for w in asks.wants]
+    gives = taken(scene, 0, lent, wants=(*asks.wants, elected))
+    assert (Lend("b", 1),) == gives.lends
+    below = replace(scene, jobs=tuple(replace(j, priority=10) if j.key == "ns/small" else j for j in scene.jobs))
+    assert () == taken(below, 1, lent, wants=(elected,)).wants
+
+
 def test_the_want_of_an_elected_job_is_renewed_and_its_end_is_no_failure() -> None:
     election = Elect("ns/big", 90.0), Lock("a", "ns/big", 90.0)
     scene = cluster(NODES, QUEUES, busy("a", "b", "c"), large("big", "red"), election)

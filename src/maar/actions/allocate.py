@@ -2,7 +2,8 @@
 
 Queues take turns in their order. One turn places the missing minimum of one gang, or part of the surplus of a running
 gang. A gang that does not fit is skipped for this cycle and blocks no other job. A gang whose room is still releasing
-gets a promise of it. Gangs that run in part (after a crash or a lost node) are completed first.
+gets a promise of it; if there is not enough of it, a promise of a gang of lower priority is passed on to it. Gangs that
+run in part (after a crash or a lost node) are completed first.
 """
 
 from __future__ import annotations
@@ -13,14 +14,17 @@ from maar.config.config import NoArguments
 from maar.model.jobs import Job
 from maar.model.resources import Ints
 from maar.model.tasks import Status
-from maar.session.placement import Group, Terms, groups_of, grow, missing, place, start
+from maar.session.nominations import is_begun, pass_on, redeem, withdraw
+from maar.session.placement import Terms, groups_of, grow, missing, place, start
 from maar.session.room import lacks_room
 from maar.session.session import Session
-from maar.session.subgroups import PROMISED, Part, subgroups_of
+from maar.session.subgroups import Part
 from maar.session.turns import Turns
 
 NAME = "allocate"
 Arguments = NoArguments
+
+NONE: Ints = np.zeros(0, dtype=np.int64)
 
 SURPLUS_STEPS = 64
 """The surplus of a job is placed in at most about this many turns. Tuned by hand: small steps share fairly between jobs
@@ -52,15 +56,8 @@ def _release(session: Session) -> None:
     with session.statement() as statement:
         for job in map(session.job, np.flatnonzero(session.state.job_nominated).tolist()):
             if session.trouble(job) or session.is_pending(job) or session.hooks.is_valid(job):
-                _withdraw(session, session.promised(job))
+                withdraw(session, session.promised(job))
         statement.commit()
-
-
-def is_begun(session: Session, job: Job) -> bool:
-    """Whether the job has a part of its minimum, or of a subgroup: it holds room and cannot work."""
-    if not session.state.job_ready[job.index]:
-        return False
-    return missing(session, job)[0] > 0 or bool(job.subgroups and subgroups_of(session, job).in_part())
 
 
 def _waits(session: Session, job: Job) -> bool:
@@ -79,17 +76,23 @@ def give(session: Session, job: Job) -> bool:
     # Room made by evictions is for the tasks that may preempt, not for others of the same job.
     first = None if session.snapshot.tasks.all_preempt else promised
     terms = Terms(within=session.open_to(job), prefer=session.state.node[promised], first=first)
-    if _bind(session, job, promised, terms) or _redeem(session, job, promised, terms):
+    if _bind(session, job, promised, terms) or redeem(session, job, promised, session.state.node[promised], terms):
         session.clear_notes(job)
         return True
     if session.state.soft:
         _promise(session, job, promised, terms)
+        lacking = missing(session, job)[0] > 0
+        if lacking and pass_on(session, job, lambda: _bind(session, job, NONE, terms)):
+            session.clear_notes(job)
+            return True
+        if lacking:
+            pass_on(session, job, lambda: promise(session, job, terms))
     return False
 
 
 def _bind(session: Session, job: Job, promised: Ints, terms: Terms) -> bool:
     with session.statement() as statement:
-        _withdraw(session, promised)
+        withdraw(session, promised)
         # Without a minimum, too, the first pod of a gang that stays close decides its domain.
         begins = job.closeness is not None and not session.state.job_ready[job.index]
         short = begins or missing(session, job)[0] > 0
@@ -120,54 +123,24 @@ def _place_surplus(session: Session, job: Job, terms: Terms, at_least: int) -> b
     return False
 
 
-def _promise(session: Session, job: Job, promised: Ints, terms: Terms) -> None:
-    """Promise releasing room for the minimum of a gang; withdraw promises that no longer hold."""
-    later = terms._replace(later=True)
+def promise(session: Session, job: Job, terms: Terms) -> bool:
+    """Promise releasing room for the missing minimum of a gang, or change nothing."""
     with session.statement() as statement:
-        _withdraw(session, promised)
-        if missing(session, job)[0] > 0:
-            if not start(session, job, later) or not session.hooks.is_nominated(job):
-                statement.rollback()
-                if not _redeem(session, job, promised, later):
-                    _withdraw(session, promised)
-        elif len(promised):
-            _place_surplus(session, job, later, len(promised))
-        statement.commit()
-
-
-def _redeem(session: Session, job: Job, promised: Ints, terms: Terms) -> bool:
-    """Place promised tasks exactly where room was promised: packed from the start, mixed shapes may no longer fit."""
-    if len(promised) == 0:
-        return False
-    table, rows = session.snapshot.tasks, session.state.node[promised].tolist()
-    parts: dict[tuple[int, int, int], list[int]] = {}
-    for task, row in zip(promised.tolist(), rows, strict=True):
-        parts.setdefault((row, int(session.snapshot.jobs.task_role[task]), int(table.shape[task])), []).append(task)
-    with session.statement() as statement:
-        _withdraw(session, promised)
-        for (row, role, shape), tasks in parts.items():
-            there = np.zeros(len(session.snapshot.nodes), dtype=np.bool_)
-            there[row] = terms.within is None or terms.within[row]
-            group = Group(role, shape, np.array(tasks))
-            if place(session, job, group, len(tasks), terms._replace(within=there)) < len(tasks):
-                return False
-        enough = session.hooks.is_nominated(job) if terms.later else session.hooks.is_ready(job)
-        if enough and _are_whole(session, job, promised):
+        if start(session, job, terms._replace(later=True)) and session.hooks.is_nominated(job):
             statement.commit()
             return True
     return False
 
 
-def _are_whole(session: Session, job: Job, tasks: Ints) -> bool:
-    """Whether the subgroups of these tasks are complete: a pod may have gone since its room was promised."""
-    if not job.subgroups:
-        return True
-    book = subgroups_of(session, job)
-    of = book.of(tasks)
-    of = of[of >= 0]
-    return bool((book.count(PROMISED)[of] >= book.size[of]).all())
-
-
-def _withdraw(session: Session, promised: Ints) -> None:
-    for task in promised.tolist():
-        session.state.withdraw(task)
+def _promise(session: Session, job: Job, promised: Ints, terms: Terms) -> None:
+    """Promise releasing room for the minimum of a gang; withdraw promises that no longer hold."""
+    later = terms._replace(later=True)
+    with session.statement() as statement:
+        rows = session.state.node[promised]
+        withdraw(session, promised)
+        if missing(session, job)[0] > 0:
+            if not promise(session, job, terms):
+                redeem(session, job, promised, rows, later)
+        elif len(promised):
+            _place_surplus(session, job, later, len(promised))
+        statement.commit()

@@ -3,7 +3,8 @@
 An election holds until its job has started, is gone, or has used up its time (an argument of the reservation plugin).
 Only jobs that lack part of their minimum and have no promise for it can be elected. In every cycle the elected job is
 checked as a candidate is: a job that empty nodes no longer help loses the election and its locks at once. So does a job
-that asks for more than at its election, and others have their turn first.
+that asks for more than at its election, and others have their turn first. A job of higher priority that still waits
+at the end of a cycle takes the election (`reserve`): locks for the present target would not keep others away from it.
 
 Of several shards each elects among its own jobs, and only a job that comes before the elected job of every other shard
 (docs/shards.md). So there is one elected job in the cluster.
@@ -45,6 +46,14 @@ class Elect:
         if target is not None:
             session.clear_target()
             session.set_target(target, demand_of(session, target))
+
+
+def outranking(session: Session, target: Job) -> Job | None:
+    """The job of higher priority than the target that would be elected instead of it. None without `elect`."""
+    if not session.hooks.target_job or not session.config.has_action(NAME):
+        return None
+    higher = [job for job in session.active() if job.priority > target.priority and is_waiting(session, job)]
+    return session.hooks.target_job[0].call(higher) if higher else None
 
 
 def is_waiting(session: Session, job: Job) -> bool:

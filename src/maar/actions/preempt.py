@@ -2,7 +2,8 @@
 
 Only starving jobs preempt, and only for their missing minimum. Nothing is evicted for pods of preemptionPolicy Never:
 if the minimum needs them, the job does not preempt. `session.eviction` chooses the victims. Nothing is evicted unless
-the whole missing minimum then fits; the freed room is nominated to the job. Inside a job with subgroups nothing is
+the whole missing minimum then fits; the freed room is nominated to the job. Room that is being freed for a job of lower
+priority is passed on to the job first (`session.nominations`). Inside a job with subgroups nothing is
 evicted: its pods depend on each other.
 
 At the end, as in Volcano, pods leave that a plugin wants to leave whatever waits (`tdm` at the end of its window).
@@ -10,10 +11,12 @@ At the end, as in Volcano, pods leave that a plugin wants to leave whatever wait
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
 
+from maar.actions.allocate import promise
 from maar.actions.shuffle import evict_named
 from maar.config.config import NoArguments
 from maar.model.jobs import Job
@@ -22,7 +25,8 @@ from maar.model.tasks import Status, Task
 from maar.session.eviction.making_room import Search, make_room, needs_of
 from maar.session.eviction.victims import CandidateBook, Unit, inside
 from maar.session.hooks import Claim
-from maar.session.placement import Group, groups_of
+from maar.session.nominations import holds_lower, pass_on
+from maar.session.placement import Group, Terms, groups_of, lay, missing
 from maar.session.session import Session
 from maar.session.turns import Turns
 
@@ -39,7 +43,7 @@ class Preempt:
     def execute(self, session: Session) -> None:
         waiting = [job for job in session.active() if may_claim(session, job)]
         # Who has no victims now has none later: evictions only make them fewer.
-        claiming = [job for job in waiting if lower_in_queue(session, job)]
+        claiming = [job for job in waiting if lower_in_queue(session, job) or holds_lower(session, job)]
         turns, book = Turns(session, claiming, skip_overused=False), CandidateBook(session)
         while (job := turns.next()) is not None:
             if session.hooks.is_starving(job) and take(session, job, book) and session.hooks.is_starving(job):
@@ -74,8 +78,22 @@ def lower_in_queue(session: Session, job: Job) -> bool:
 
 def take(session: Session, job: Job, book: CandidateBook) -> bool:
     """Make room for the missing minimum of a job."""
-    needs = [] if not lower_in_queue(session, job) else needs_of(session, job, claims=True)
+    if not lower_in_queue(session, job) and not holds_lower(session, job):
+        return False
+    needs = needs_of(session, job, claims=True)
     if not needs or has_slots(session, job, needs):
+        return False
+    terms = Terms(later=True, within=session.open_to(job))
+
+    def fits() -> bool:
+        if missing(session, job)[0]:
+            return promise(session, job, terms)
+        return lay(session, job, needs, terms) and session.hooks.is_nominated(job)
+
+    if pass_on(session, job, fits):
+        session.clear_notes(job)
+        return True
+    if not lower_in_queue(session, job):
         return False
     claim = Claim(job, needs[0][0].shape, across_queues=False, priority=job.priority)
     candidates = book.others(claim)
@@ -85,7 +103,20 @@ def take(session: Session, job: Job, book: CandidateBook) -> bool:
         of = f"{unit.words} of `{victim.key}` (priority {victim.priority})"
         return f"preempted: {of} for `{job.key}` (priority {job.priority})"
 
+    if len(candidates.tasks) and _evicts_fewer(session, job, Search(session, claim, candidates, why), needs):
+        session.clear_notes(job)
+        return True
     return make_room(session, NAME, claim, candidates, needs, why)
+
+
+def _evicts_fewer(session: Session, job: Job, search: Search, needs: list[tuple[Group, int]]) -> bool:
+    """Make room with the promises of lower priorities passed on, if fewer tasks are then evicted than without."""
+    if not holds_lower(session, job):
+        return False
+    before = len(session.evictions)
+    with session.statement():  # not committed
+        most = len(session.evictions) - before if search.run(needs) else math.inf
+    return pass_on(session, job, lambda: search.run(needs) and len(session.evictions) - before < most, evicts=True)
 
 
 def has_slots(session: Session, job: Job, needs: list[tuple[Group, int]]) -> bool:

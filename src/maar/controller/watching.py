@@ -16,6 +16,7 @@ from maar.kube.kinds.cluster import CLAIMS, PODS, PROVISIONING_REQUESTS, STATE
 from maar.kube.kinds.kind import PodGroupKind
 from maar.kube.picture.picture import Picture
 from maar.kube.picture.pods import Assumed
+from maar.kube.read.requests import holds_the_same
 from maar.kube.wire.base import Object
 from maar.kube.wire.pods import Pod
 from maar.kube.wire.volumes import PersistentVolume
@@ -93,7 +94,7 @@ class Sink:
         if isinstance(item, Pod):
             if stage(before) != stage(item):
                 self._moved(key)
-            if self._is_expected(item):
+            if self._is_expected(item) and (not isinstance(before, Pod) or holds_the_same(before, item)):
                 if not self._picture.confirm(item):
                     self._picture.put(self._kind, item)
                 return
@@ -154,4 +155,5 @@ def _says(pod: Pod) -> tuple[str, str]:
 def _begins(before: Pod, after: Pod) -> bool:
     """Whether the kubelet has started the pod: its room was taken when it was bound, so this helps no other pod."""
     same = before.spec == after.spec and before.metadata.labels == after.metadata.labels
-    return same and bool(before.spec.node_name) and before.status.phase == "Pending"
+    started = bool(before.spec.node_name) and before.status.phase == "Pending"
+    return same and started and holds_the_same(before, after)

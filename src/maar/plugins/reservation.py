@@ -4,8 +4,8 @@ It elects a target: the highest priority, then the longest wait, among jobs that
 locks the node with most idle room, until the target's minimum fits on the locked nodes without the pods that run there.
 Locks on nodes that cannot help the target any more are released.
 
-Other jobs may not use locked nodes, unless they promise to end before the target can start (EASY backfill): their end
-is compared with the earliest start of the target, computed from the promises of running jobs
+Jobs of the same or a lower priority may not use locked nodes, unless they promise to end before the target can start
+(EASY backfill): their end is compared with the earliest start of the target, computed from the promises of running jobs
 (`maar.plugins.support.promises`). While a job that has broken its promise runs, no job of its queue is believed.
 """
 
@@ -189,7 +189,9 @@ class Reservation:
 
     def _closed(self, job: Job) -> Rejection | None:
         session = self._session
-        if session.elect is None or not session.locks or job.key == session.elect.job or self._ends_in_time(job):
+        if session.elect is None or not session.locks or job.key == session.elect.job:
+            return None
+        if self._outranks_target(job) or self._ends_in_time(job):
             return None
         target = session.elect.job
         closed = session.memo.current(
@@ -201,6 +203,11 @@ class Reservation:
         mask = closed.nodes.copy()
         mask[session.state.node[promised]] = False  # promised before the lock
         return Rejection(closed.code, closed.words, mask)
+
+    def _outranks_target(self, job: Job) -> bool:
+        """Whether locks do not hold against a job, because its priority is higher than that of the target."""
+        target = self._session.target
+        return target is not None and job.priority > target.priority
 
     def _ends_in_time(self, job: Job) -> bool:
         promise = promised_runtime(self._session, job)

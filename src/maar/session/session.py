@@ -350,6 +350,14 @@ class Session:
         if self.elect is not None:
             self.state.assign(self, "elect", msgspec.structs.replace(self.elect, since=self.now))
 
+    def give_back_target(self) -> None:
+        """Restore the election of a job of another shard: an own job took it in this cycle, and was then placed."""
+        scope, before = self.snapshot.scope, self.elect_before
+        row = None if before is None else self.snapshot.jobs.number.get(before.job)
+        if self.elect is None and scope is not None and row is not None and not scope.jobs[row]:
+            self.state.assign(self, "elect", before)
+            self.state.assign(self, "locks", {k.node: k for k in scope.locks if self._is_for_target(k)})
+
     def lock(self, node: str, job: Job) -> None:
         self.state.put(self.locks, node, Lock(node, job.key, self.now, job.uid))
 

@@ -11,12 +11,12 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from maar.actions.allocate import is_begun
 from maar.config.config import Config
 from maar.model.jobs import Job
 from maar.model.snapshot import Snapshot
 from maar.session.hooks import Entry
 from maar.session.lingering import count_lingering
+from maar.session.nominations import is_begun
 from maar.session.resizing.holds import take_up_holds
 from maar.session.session import Session
 

@@ -135,6 +135,74 @@ def test_a_resize_of_the_whole_pod_counts_too() -> None:
     assert {"cpu": 2000} == requests(text)
 
 
+def test_an_init_container_that_is_no_sidecar_is_not_resized() -> None:
+    text = """
+    spec: {initContainers: [{name: i, resources: {requests: {cpu: 1}}}]}
+    status: {initContainerStatuses: [{name: i, allocatedResources: {cpu: 3}, resources: {requests: {cpu: 3}}}]}
+    """
+    assert {"cpu": 1000} == requests(text)
+
+
+INFEASIBLE = ["conditions: [{type: PodResizePending, status: 'True', reason: Infeasible}]", "resize: Infeasible"]
+"""As Kubernetes says it since 1.33, and before."""
+
+
+@pytest.mark.parametrize("says", INFEASIBLE)
+@pytest.mark.parametrize(
+    ("spec", "status", "expected"),
+    [
+        # What the pod has counts, not what is asked for in vain; the larger of allocated and in use.
+        (
+            "containers: [{name: a, resources: {requests: {cpu: 64, memory: 1Gi, nvidia.com/gpu: 2}}}]",
+            "containerStatuses: [{name: a, allocatedResources: {cpu: 2, memory: 2Gi}, "
+            "resources: {requests: {cpu: 3}}}]",
+            {"cpu": 3000, "memory": 2**31, "nvidia.com/gpu": 2},
+        ),
+        # A resize can add a request.
+        (
+            "containers: [{name: a, resources: {requests: {cpu: 64, memory: 1Gi}}}]",
+            "containerStatuses: [{name: a, resources: {requests: {memory: 1Gi}}}]",
+            {"memory": 2**30},
+        ),
+        # A node that reports nothing of a container says nothing about it.
+        ("containers: [{name: a, resources: {requests: {cpu: 4}}}]", "containerStatuses: [{name: a}]", {"cpu": 4000}),
+        ("containers: [{name: a, resources: {requests: {cpu: 4}}}]", "phase: Running", {"cpu": 4000}),
+        (
+            "initContainers: [{name: s, restartPolicy: Always, resources: {requests: {cpu: 9}}}]",
+            "initContainerStatuses: [{name: s, resources: {requests: {cpu: 1}}}]",
+            {"cpu": 1000},
+        ),
+        (
+            "resources: {requests: {cpu: 9}}, containers: [{name: a, resources: {requests: {cpu: 1, memory: 1}}}]",
+            "resources: {requests: {cpu: 2, memory: 8}}, allocatedResources: {cpu: 3}",
+            {"cpu": 3000, "memory": 1},
+        ),
+    ],
+)
+def test_an_infeasible_resize_counts_what_the_pod_has(
+    says: str, spec: str, status: str, expected: dict[str, int]
+) -> None:
+    assert expected == requests(f"spec: {{{spec}}}\nstatus: {{{status}, {says}}}")
+
+
+@pytest.mark.parametrize("says", ["resize: Deferred", "conditions: [{type: PodResizePending, reason: Deferred}]"])
+def test_a_deferred_resize_counts_what_is_asked_for(says: str) -> None:
+    spec = "containers: [{name: a, resources: {requests: {cpu: 8}}}]"
+    status = "containerStatuses: [{name: a, resources: {requests: {cpu: 2}}}]"
+    assert {"cpu": 8000} == requests(f"spec: {{{spec}}}\nstatus: {{{status}, {says}}}")
+
+
+@pytest.mark.parametrize(("says", "expected"), [("", 8000), (INFEASIBLE[0], 4000)])
+def test_limits_follow_a_resize(says: str, expected: int) -> None:
+    spec = "containers: [{name: a, resources: {requests: {cpu: 1}, limits: {cpu: 8}}}]"
+    has = "{requests: {cpu: 1}, limits: {cpu: 4}}"
+    found = pod(f"spec: {{{spec}}}\nstatus: {{containerStatuses: [{{name: a, resources: {has}}}], {says}}}")
+    assert {"cpu": expected} == dict(pod_limits(found, pod_requests(found)))
+    whole = "{requests: {cpu: 1}, limits: {cpu: 8}}"
+    found = pod(f"spec: {{containers: [{{name: a}}], resources: {whole}}}\nstatus: {{resources: {has}, {says}}}")
+    assert {"cpu": expected} == dict(pod_limits(found, pod_requests(found)))
+
+
 def test_absurd_amounts_saturate() -> None:
     text = "spec: {containers: [{resources: {requests: {memory: 1000E}}}, {resources: {requests: {memory: 1000E}}}]}"
     assert {"memory": LARGEST_POD} == requests(text)

@@ -1,12 +1,14 @@
 """Whether a pod has changed in anything that a decision about it used.
 
-Status is left out: kubelets write it all the time, and no decision about this pod depends on it, except its end.
+Of its status only its end counts, and how much it holds: kubelets write the rest all the time, and no decision about
+this pod depends on it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from maar.kube.read.requests import holds_the_same
 from maar.kube.wire.pods import Pod
 
 DOMAINS = frozenset(
@@ -33,6 +35,7 @@ def alike(was: Pod, now: Pod) -> bool:
         and (old.deletion_timestamp is None) == (new.deletion_timestamp is None)
         and old.labels == new.labels
         and old.owner_references == new.owner_references
+        and holds_the_same(was, now)
         and (old.annotations == new.annotations or _used(old.annotations) == _used(new.annotations))
     )
 

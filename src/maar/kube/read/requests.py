@@ -2,20 +2,30 @@
 
 Containers and sidecars run together. Init containers run one after the other before them, each beside the sidecars that
 started before it. For each resource the larger of the two counts. Pod-level requests replace those of the containers,
-and overhead is added. During an in-place resize the larger of requested and allocated counts. Every pod takes one slot.
+and overhead is added. Every pod takes one slot.
+
+A pod can be resized in place: then its spec states what is asked for, and its status what its node has allocated and
+what its containers have. The largest of the three counts. A node that can never carry out the resize says so, and what
+is asked for does not count. Init containers that are no sidecars are not resized. Limits follow the same rule.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from msgspec.structs import replace
+
 from maar.kube.wire.base import Quantities
 from maar.kube.wire.errors import FieldError
-from maar.kube.wire.pods import Container, ContainerStatus, Pod, Resources
+from maar.kube.wire.pods import Container, ContainerStatus, Pod, PodStatus, Resources
 from maar.model.resources import CPU, LARGEST_POD, MEMORY, PODS, QuantityError, units
 
 Requests = tuple[tuple[str, int], ...]
 Read = Callable[[Quantities, str], dict[str, int]]
+RESIZABLE = (CPU, MEMORY)
+"""The resources that Kubernetes resizes in place."""
+STATE = ("phase", "nominated_node_name", "start_time")
+"""The fields of a pod's status that do not say how much the pod holds. All others do, and conditions may."""
 
 
 def pod_requests(pod: Pod) -> Requests:
@@ -34,17 +44,18 @@ def pod_limits(pod: Pod, requests: Requests) -> Requests:
         return ()
     total: dict[str, int] = {}
     most: dict[str, int] = {}
+    given = _Given(pod)
     for i, container in enumerate(containers):
         first = i - len(spec.containers)
         field = f"containers[{i}]" if first < 0 else f"initContainers[{first}]"
         limits = amounts(container.resources.limits, f"spec.{field}.resources.limits")
         if first < 0 or container.restart_policy == "Always":
-            _add(total, limits)
+            _add(total, given.limits(limits, given.of(container), amounts))
         else:
             _take_larger(most, limits)
     _take_larger(total, most)
     if spec.resources is not None:
-        total.update(amounts(spec.resources.limits, "spec.resources.limits"))
+        total.update(given.limits(amounts(spec.resources.limits, "spec.resources.limits"), pod.status, amounts))
     overhead, asked = amounts(spec.overhead, "spec.overhead"), dict(requests)
     found = []
     for name in (CPU, MEMORY):
@@ -53,6 +64,23 @@ def pod_limits(pod: Pod, requests: Requests) -> Requests:
         if limit > asked.get(name, 0):
             found.append((name, limit))
     return tuple(found)
+
+
+def holds_the_same(was: Pod, now: Pod) -> bool:
+    """Whether two versions of a pod with the same spec take the same room, whatever else their status says.
+
+    A kubelet that starts a pod reports what the pod requests, and that changes nothing.
+    """
+    state = {name: getattr(now.status, name) for name in STATE}
+    if was.resize_infeasible == now.resize_infeasible:
+        state["conditions"] = now.status.conditions
+    if replace(was.status, **state) == now.status:
+        return True
+    try:
+        before, after = pod_requests(was), pod_requests(now)
+        return before == after and pod_limits(was, before) == pod_limits(now, after)
+    except FieldError:
+        return False
 
 
 def room_taken(pod: Pod, has: Mapping[str, int] | None) -> Requests:
@@ -75,15 +103,15 @@ def room_taken(pod: Pod, has: Mapping[str, int] | None) -> Requests:
 
 
 def _requests(pod: Pod, read: Read) -> Requests:
-    spec, status = pod.spec, pod.status
-    given = {s.name: s for s in (*status.container_statuses, *status.init_container_statuses)}
+    spec, given = pod.spec, _Given(pod)
     total: dict[str, int] = {}
     for i, container in enumerate(spec.containers):
-        _add(total, _container(container, given, f"spec.containers[{i}].resources", read))
+        wanted = _container(container, f"spec.containers[{i}].resources", read)
+        _add(total, given.requests(wanted, given.of(container), read))
     if spec.init_containers:
         _take_larger(total, _starting(spec.init_containers, given, total, read))
     if spec.resources is not None:
-        _whole_pod(total, pod, spec.resources, read)
+        _whole_pod(total, spec.resources, pod.status, given, read)
     if spec.overhead:
         _add(total, read(spec.overhead, "spec.overhead"))
     total[PODS] = 1
@@ -117,31 +145,59 @@ def quantity_error(quantities: Quantities, field: str) -> FieldError:
     raise AssertionError("all are quantities")
 
 
-def _container(container: Container, given: Mapping[str, ContainerStatus], field: str, read: Read) -> dict[str, int]:
-    """The requests of one container: a limit without a request counts as one, and allocated resources count too."""
+class _Given:
+    """What the node of a pod has given to it, by its status."""
+
+    def __init__(self, pod: Pod) -> None:
+        status = pod.status
+        self._by_name = {s.name: s for s in (*status.container_statuses, *status.init_container_statuses)}
+        self._infeasible = pod.resize_infeasible
+
+    def of(self, container: Container) -> ContainerStatus | None:
+        return self._by_name.get(container.name)
+
+    def requests(self, asked: dict[str, int], status: ContainerStatus | PodStatus | None, read: Read) -> dict[str, int]:
+        """What counts of the requests of a container or a pod, with its status. Changes `asked`."""
+        if status is None or (status.resources is None and not status.allocated_resources):
+            return asked
+        asked = self._kept(asked)
+        if status.allocated_resources:
+            _take_larger(asked, read(status.allocated_resources, "status.allocatedResources"))
+        if status.resources is not None and status.resources.requests:
+            _take_larger(asked, read(status.resources.requests, "status.resources.requests"))
+        return asked
+
+    def limits(self, asked: dict[str, int], status: ContainerStatus | PodStatus | None, read: Read) -> dict[str, int]:
+        """The same for limits, which are not allocated."""
+        if status is None or status.resources is None:
+            return asked
+        asked = self._kept(asked)
+        _take_larger(asked, read(status.resources.limits, "status.resources.limits"))
+        return asked
+
+    def _kept(self, asked: dict[str, int]) -> dict[str, int]:
+        """What counts of the spec beside the status: not what a resize asks for in vain."""
+        return {name: n for name, n in asked.items() if name not in RESIZABLE} if self._infeasible else asked
+
+
+def _container(container: Container, field: str, read: Read) -> dict[str, int]:
+    """What one container asks for: a limit without a request counts as one."""
     resources = container.resources
     wanted = read(resources.requests, f"{field}.requests")
     if resources.limits:
         for name, limit in read(resources.limits, f"{field}.limits").items():
             wanted.setdefault(name, limit)
-    status = given.get(container.name)
-    if status is not None:
-        if status.allocated_resources:
-            _take_larger(wanted, read(status.allocated_resources, "status.allocatedResources"))
-        if status.resources is not None and status.resources.requests:
-            _take_larger(wanted, read(status.resources.requests, "status.resources.requests"))
     return wanted
 
 
-def _starting(
-    containers: Iterable[Container], given: Mapping[str, ContainerStatus], total: dict[str, int], read: Read
-) -> dict[str, int]:
+def _starting(containers: Iterable[Container], given: _Given, total: dict[str, int], read: Read) -> dict[str, int]:
     """The peak of requests before the containers start; adds sidecars to `total`."""
     sidecars: dict[str, int] = {}
     most: dict[str, int] = {}
     for i, container in enumerate(containers):
-        wanted = _container(container, given, f"spec.initContainers[{i}].resources", read)
+        wanted = _container(container, f"spec.initContainers[{i}].resources", read)
         if container.restart_policy == "Always":
+            wanted = given.requests(wanted, given.of(container), read)
             _add(total, wanted)
             _add(sidecars, wanted)
             _take_larger(most, sidecars)
@@ -151,18 +207,15 @@ def _starting(
     return most
 
 
-def _whole_pod(total: dict[str, int], pod: Pod, resources: Resources, read: Read) -> None:
+def _whole_pod(total: dict[str, int], resources: Resources, status: PodStatus, given: _Given, read: Read) -> None:
     """Pod-level requests replace the sum of the containers; a limit counts where there is no request."""
     wanted = read(resources.requests, "spec.resources.requests")
     for name, limit in read(resources.limits, "spec.resources.limits").items():
         if name not in total:
             wanted.setdefault(name, limit)
-    status = pod.status
-    if status.allocated_resources:
-        _raise(wanted, read(status.allocated_resources, "status.allocatedResources"))
-    if status.resources is not None:
-        _raise(wanted, read(status.resources.requests, "status.resources.requests"))
-    total.update(wanted)
+    names = tuple(wanted)
+    counted = given.requests(wanted, status, read)
+    total.update({name: counted.get(name, 0) for name in names})  # only what the pod itself requests
 
 
 def _quantities(pod: Pod) -> Iterable[tuple[str, Quantities]]:
@@ -189,9 +242,3 @@ def _take_larger(total: dict[str, int], other: Mapping[str, int]) -> None:
     for name, amount in other.items():
         if amount > total.get(name, -1):
             total[name] = amount
-
-
-def _raise(wanted: dict[str, int], given: Mapping[str, int]) -> None:
-    """Allocated resources count where the pod itself requests the resource."""
-    for name in wanted:
-        wanted[name] = max(wanted[name], given.get(name, 0))

@@ -12,7 +12,7 @@ import msgspec
 from maar.kube.kinds import index, role
 from maar.kube.read.devices import unaccounted
 from maar.kube.read.priorities import SYSTEM, Priorities, Priority
-from maar.kube.read.requests import Requests, negative_request
+from maar.kube.read.requests import Requests, holds_the_same, negative_request
 from maar.kube.read.storage.volumes import Needs
 from maar.kube.wire import annotations as known
 from maar.kube.wire import values
@@ -67,6 +67,8 @@ def moved_on(before: Member, pod: Pod, nodes: Container[str]) -> Member | None:
     was, meta = before.pod, pod.metadata
     if pod.spec.volumes or was.metadata.uid != meta.uid or before.blocked or before.problem:
         return None
+    if before.unread or before.fills:
+        return None
     if was is not pod:
         old, new = was.metadata, meta
         if old.annotations != new.annotations or old.labels != new.labels:
@@ -74,6 +76,8 @@ def moved_on(before: Member, pod: Pod, nodes: Container[str]) -> Member | None:
         if old.owner_references != new.owner_references or old.creation_timestamp != new.creation_timestamp:
             return None
         if was.spec != (pod.spec if was.spec.node_name == pod.spec.node_name else _without_node(was.spec, pod.spec)):
+            return None
+        if not holds_the_same(was, pod):
             return None
     status, node, blocked = _stands(pod, before.draft, nodes, None)
     return msgspec.structs.replace(before, pod=pod, status=status, node=node, blocked=blocked, made=None)

@@ -169,7 +169,7 @@ class ContainerStatus(Wire, frozen=True):
 
 
 class PodCondition(Wire, frozen=True):
-    """A condition; Maar uses only `PodScheduled`."""
+    """A condition; Maar uses only `PodScheduled` and `PodResizePending`."""
 
     type: str = ""
     status: str = ""
@@ -178,18 +178,22 @@ class PodCondition(Wire, frozen=True):
 
 
 NO_CONDITION = PodCondition()
+INFEASIBLE = PodCondition(type="PodResizePending", status="True", reason="Infeasible")
+"""Its node will never carry out the resize that the spec asks for. What else the condition says is not read."""
 
 
 class PodStatus(Wire, frozen=True):
     phase: str = ""
     nominated_node_name: str = ""
     conditions: tuple[PodCondition, ...] = ()
-    """What a pod with a node has here is not kept."""
+    """Of a pod with a node only `INFEASIBLE` is kept."""
     start_time: Time | None = None
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
     allocated_resources: Quantities | None = None
     resources: Resources | None = None
+    resize: str = ""
+    """The state of an in-place resize before Kubernetes 1.33, which has a condition for it."""
 
 
 class Pod(Object, frozen=True):
@@ -206,14 +210,23 @@ class Pod(Object, frozen=True):
         """Its condition `PodScheduled`; empty if it has none."""
         return next((c for c in self.status.conditions if c.type == "PodScheduled"), NO_CONDITION)
 
+    @property
+    def resize_infeasible(self) -> bool:
+        """Whether its node will never carry out the in-place resize that its spec asks for."""
+        status = self.status
+        if status.resize == INFEASIBLE.reason:
+            return True
+        pending = next((c for c in status.conditions if c.type == INFEASIBLE.type), NO_CONDITION)
+        return pending.reason == INFEASIBLE.reason
+
     def slim(self) -> Pod:
-        """The pod without the conditions that nothing reads: those of a pod that has a node."""
+        """The pod without the conditions that nothing reads: those of a pod that has a node, but for `INFEASIBLE`."""
         if not self.status.conditions or not self.spec.node_name:
             return self
-        return replace(self, status=replace(self.status, conditions=()))
+        return replace(self, status=replace(self.status, conditions=(INFEASIBLE,) if self.resize_infeasible else ()))
 
     def with_conditions_of(self, other: Pod) -> Pod:
-        """The pod with the conditions of another version of it: they change no decision."""
-        if self.status.conditions == other.status.conditions:
+        """The pod with the conditions of another version of it, if they change no decision."""
+        if self.status.conditions == other.status.conditions or self.resize_infeasible != other.resize_infeasible:
             return self
         return replace(self, status=replace(self.status, conditions=other.status.conditions))

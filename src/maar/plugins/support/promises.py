@@ -123,12 +123,16 @@ def breakers(session: Session, target: str) -> frozenset[str]:
 
 
 def _passed_locks(session: Session, target: str) -> Ints:
-    """Running tasks of other jobs that started on a node after it was locked."""
-    table, nodes = session.snapshot.tasks, session.snapshot.nodes
+    """Running tasks that started on a node after it was locked, of other jobs against which locks hold."""
+    table, nodes, jobs = session.snapshot.tasks, session.snapshot.nodes, session.snapshot.jobs
+    number = jobs.number.get(target)
+    if number is None:
+        return NO_TASKS
     since = np.full(len(nodes) + 1, np.inf)  # the last one is for tasks without a node
     for lock in session.locks.values():
         since[nodes.row[lock.node]] = lock.since + STARTS
-    others = (table.status == Status.BOUND) & ~table.resident & (table.job != session.snapshot.jobs.number.get(target))
+    held_off = (table.job != number) & (jobs.priority[table.job] <= jobs.priority[number])
+    others = (table.status == Status.BOUND) & ~table.resident & held_off
     return np.flatnonzero(others & (table.started > since[table.node]))
 
 
