@@ -94,6 +94,8 @@ class Loop:
         """Called with the name and the seconds of each action, maybe from another thread."""
         self._decided: Plan | None = None
         """The last plan."""
+        self._decided_at = 0.0
+        """When it was decided, by the monotonic clock."""
         self.cycles = 0
 
     def trigger(self) -> None:
@@ -185,7 +187,7 @@ class Loop:
         # 5 apply
         if self._outbox is not None:
             self._cache.assume(decided)
-            self._outbox.send(decided, now)
+            self._outbox.send(decided, now, self._decided_at)
         resting = self._may_rest(decided, snapshot)
         if self.shards is not None:
             self.shards.after(taken, snapshot)
@@ -202,9 +204,14 @@ class Loop:
         return _first(self._look_at, None if self._outbox is None else self._outbox.due(now))
 
     async def _decide(self, snapshot: Snapshot, config: Config, now: float, standing: Standing | None) -> Step:
+        def decide() -> Step:
+            taken = decide_as(standing, snapshot, config, now)
+            self._decided_at = time.monotonic()
+            return taken
+
         if len(snapshot.jobs.active) - len(snapshot.resting) >= IN_A_THREAD:
-            return await asyncio.to_thread(decide_as, standing, snapshot, config, now)
-        return decide_as(standing, snapshot, config, now)
+            return await asyncio.to_thread(decide)
+        return decide()
 
     async def _without_culprits(
         self, error: Exception, config: Config, now: float, standing: Standing | None

@@ -42,6 +42,12 @@ def waits(pod: str, reason: str, message: str, created: float, node: str | None)
     return Patch(PODS.path(namespace, name, "status"), body, "strategic")
 
 
+def promises(patch: Patch) -> bool:
+    """Whether a patch changes the node that is promised to a pod: later leaders rely on it."""
+    status = patch.body.get("status") if isinstance(patch.body, dict) else None
+    return isinstance(status, dict) and "nominatedNodeName" in status
+
+
 class QueueShows(msgspec.Struct, frozen=True):
     """What the status of a queue should say."""
 
