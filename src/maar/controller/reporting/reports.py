@@ -67,15 +67,14 @@ class Reports:
         self,
         cache: Cache,
         subjects: Subjects,
-        pace: Pace | None = None,
         may_ask: Callable[[str], bool] = lambda job: True,
     ) -> None:
         """`may_ask`: whether conditions of a job's pods may make autoscalers add nodes."""
         self._may_ask = may_ask
         self._cache = cache
         self._subjects = subjects
-        self.pace = pace or Pace(DETAILS_EVERY)
-        """Of all refreshes of details; others may share it."""
+        self._pace = Pace(DETAILS_EVERY)
+        """Of all refreshes of details."""
         self.tallies = Tallies()
         self._records: dict[str, Record] = {}
         self._waits: dict[str, Print] = {}
@@ -197,7 +196,7 @@ class Reports:
         moments = [moment for moment in (*self._due.values(), *self._lost.values(), *parts) if moment is not None]
         later = [moment for moment in moments if moment > now]
         if self._stale:
-            later.append(max(self.pace.due(), now))  # a job that became stale in this cycle has its turn in the next
+            later.append(max(self._pace.due(), now))  # a job that became stale in this cycle has its turn in the next
         return min(later, default=None)
 
     def lacking_nodes(self, now: float) -> list[str]:
@@ -246,7 +245,7 @@ class Reports:
             self._set_due(key, due)
         if record.stale:
             self._stale.put(_namespace(key), key)
-            self._note_due(max(self.pace.due(), now))
+            self._note_due(max(self._pace.due(), now))
         else:
             self._stale.discard(_namespace(key), key)
 
@@ -298,7 +297,7 @@ class Reports:
 
     def _next_stale(self, now: float) -> set[str]:
         """The job whose details are refreshed now, if it is time for one."""
-        if not self._stale or not self.pace.take(now):
+        if not self._stale or not self._pace.take(now):
             return set()
         return {self._stale.take()}
 

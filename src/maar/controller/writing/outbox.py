@@ -76,7 +76,7 @@ class Outbox:
             cache.picture, self._submit_patch, self._submit_bind, self._give_up_volumes, trigger
         )
         self._hand_overs.on_left.append(partial(self._batches.ended, given=False))
-        self.resizes = Resizes(cache, subjects, self._submit_patch, events.emit, trigger, reports.pace)
+        self.resizes = Resizes(cache, subjects, self._submit_patch, events.emit, trigger)
         self._limited = LimitedWrites(cache, self._send_bind, self._drop_bind, self.resizes.grow)
         self.resizes.waits = self._limited.holds_job
         self.resizes.on_smaller.append(self._limited.shrunk)

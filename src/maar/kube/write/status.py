@@ -104,7 +104,8 @@ class QueueStatus:
         patches: list[Patch] = []
         due: list[float] = []
         summaries = 0
-        for queue, shows in wanted.items():
+        # Those that were not written for the longest time come first.
+        for queue, shows in sorted(wanted.items(), key=lambda item: self._at.get(item[0], -math.inf)):
             has = {name: quantity(name, amount) for name, amount in shows.allocated.items()}
             summary = shows.summary(accelerators) if self._is_kept else None
             known = before.get(queue) or _read(shown.get(queue))
