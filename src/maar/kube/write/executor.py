@@ -322,12 +322,15 @@ class Executor:
             self._lines.ready.append(key)
         else:
             self._lines.statuses.put(tenant_of(key), key)
-        if self._may_start(lane):
-            workers = self._workers[lane]
-            for _ in range(min(self._slots[lane] - len(workers), self._lines.ready_in(lane))):
-                worker = asyncio.get_running_loop().create_task(self._work(lane))
-                workers.add(worker)
-                worker.add_done_callback(self._ended)
+        self._start(lane)
+
+    def _start(self, lane: Lane) -> None:
+        workers = self._workers[lane]
+        free = self._slots[lane] - len(workers) if self._may_start(lane) else 0
+        for _ in range(min(free, self._lines.ready_in(lane))):
+            worker = asyncio.get_running_loop().create_task(self._work(lane))
+            workers.add(worker)
+            worker.add_done_callback(self._ended)
 
     def _may_start(self, lane: Lane) -> bool:
         return not self._stopped and not (self._draining and lane is Lane.STATUS)
