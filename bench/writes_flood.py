@@ -28,7 +28,7 @@ GPU = "nvidia.com/gpu"
 GROUPS = volcano_podgroup.KIND.resource
 EVERY = 0.25
 """Seconds between two gangs."""
-MOST = 600
+MOST = 2000
 """Binds: what the nodes have room for."""
 BIND_P99_MS = 250
 """The bar."""

@@ -97,8 +97,15 @@ class Outbox:
         self._gates.send(plan, now)
         self.memory.send(plan, now)
         self._decided = None
+
+    async def all_sent(self, patience: float) -> None:
+        """Wait until what decisions and later leaders depend on has been sent, up to a limit in seconds."""
+        await self._executor.all_sent(patience)
+
+    def report(self, plan: Plan, now: float) -> None:
+        """Write what people read after a plan, and ask for nodes."""
         for writes in self._reports.after(plan, now):
-            self._report(writes)
+            self._write(writes)
         self._report_soon()
         if self._provisioning.has_work:
             self._ask_for_nodes(now)
@@ -118,7 +125,7 @@ class Outbox:
             writes = self._reports.next()
             if writes is None:
                 break
-            self._report(writes)
+            self._write(writes)
         else:
             self._report_soon()
         if (soonest := self._reports.take_soonest()) is not None:
@@ -138,7 +145,7 @@ class Outbox:
         if self._reports.is_due(moment):
             self._trigger()
 
-    def _report(self, writes: Writes) -> None:
+    def _write(self, writes: Writes) -> None:
         for patch in writes.patches:
             lane = Lane.FIRST if promises(patch) else Lane.STATUS
             self._submit_patch(patch, partial(self._reported, writes, patch), lane)

@@ -103,7 +103,7 @@ class _Entry:
     since: float = 0.0
     """When it was decided."""
     sent: float | None = None
-    """When its first request was written to its connection."""
+    """When its first request was written to its connection; another time if it has none."""
     attempts: int = 0
     begun: float = 0.0
     base: Any = None
@@ -183,6 +183,8 @@ class Executor:
         """Submitted and not finished."""
         self._urgent = 0
         """Those of the first lane."""
+        self._unsent = 0
+        """Those of them that have not been sent once."""
         self._gate: Gate = gate or Unfenced()
         self._api = api.while_not(lambda: self._gate.lost)
         self._versions = Versions(watched)
@@ -194,6 +196,7 @@ class Executor:
         self._workers: dict[Lane, set[asyncio.Task[None]]] = {lane: set() for lane in Lane}
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._room = asyncio.Event()
+        self._all_sent = asyncio.Event()
         self._ended_one = asyncio.Event()
         self._draining = False
         self._stopped = False
@@ -217,6 +220,7 @@ class Executor:
             return
         self.pending += 1
         self._urgent += lane is Lane.FIRST
+        self._unsent += lane is Lane.FIRST
         entry = _Entry(work, done, lane, self._clock() if since is None else since)
         overtaken = self._lines.take_statuses(work.key) if lane is Lane.FIRST else []
         if self._lines.join(entry):
@@ -282,12 +286,13 @@ class Executor:
 
     async def has_room(self, patience: float) -> None:
         """Wait until all that is pending in the first lane can be in flight at once, at most this many seconds."""
-        if self._urgent <= self._slots[Lane.FIRST]:
-            return
-        self._room.clear()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(patience):
-                await self._room.wait()
+        if self._urgent > self._slots[Lane.FIRST]:
+            await _wait(self._room, patience)
+
+    async def all_sent(self, patience: float) -> None:
+        """Wait until all of the first lane have been sent once, at most this many seconds."""
+        if self._unsent:
+            await _wait(self._all_sent, patience)
 
     async def close(self) -> None:
         """Stop at once: pending writes are dropped without a callback. Call `drain` first to finish them."""
@@ -351,7 +356,8 @@ class Executor:
                 finally:
                     self._lines.sending.discard(key)
                     self._ended_one.set()
-                if entry.sent is not None and entry.attempts == 1:
+                self._sending(entry)
+                if isinstance(entry.work, Guarded) and entry.attempts == 1 and entry.sent is not None:
                     for listener in self.on_sent:
                         listener(entry.work, entry.sent - entry.since)
                 self._let_pass(key)
@@ -411,7 +417,7 @@ class Executor:
         work = entry.work
         try:
             if not isinstance(work, Guarded):
-                return await attempt(self._api, work, entry.attempts)
+                return await attempt(self._api.noting(partial(self._sending, entry)), work, entry.attempts)
             if entry.unanswered:
                 return await settle(self._api, work, entry.base, self._gate.epoch)
             return await send(self._api.noting(partial(self._sending, entry)), work, entry.base)
@@ -424,9 +430,12 @@ class Executor:
             return Unanswered(unknown) if isinstance(work, Guarded) else Again(unknown)
 
     def _sending(self, entry: _Entry) -> None:
-        """A request of a dangerous write is about to be written, perhaps once it has a new connection."""
-        if not entry.attempts:
+        """The first request of a write is about to be written, or it ends without one."""
+        if entry.sent is None:
             entry.sent = self._clock()
+            self._unsent -= entry.lane is Lane.FIRST
+            if not self._unsent:
+                self._all_sent.set()
 
     def _moved(self, entry: _Entry, outcome: Moved[Any], settling: bool) -> Moved[Any] | Failed:
         """Announce a write for another version, unless others change the object again and again."""
@@ -486,6 +495,13 @@ class Executor:
             entry.done(entry.work, outcome)
         except Exception:
             log.exception("the callback of %s failed", entry.work)
+
+
+async def _wait(event: asyncio.Event, patience: float) -> None:
+    event.clear()
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(patience):
+            await event.wait()
 
 
 def _supersedes(later: Work, status: Work) -> bool:
