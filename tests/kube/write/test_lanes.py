@@ -12,6 +12,7 @@ from tests.support.sockets import answer, refusal, serving, until
 
 from maar.kube.client.access import Access
 from maar.kube.client.api import Api
+from maar.kube.client.errors import Conflict
 from maar.kube.wire.api_resources import PODS
 from maar.kube.wire.base import Metadata
 from maar.kube.wire.pods import Pod
@@ -243,6 +244,40 @@ def test_pending_statuses_delay_neither_a_cycle_nor_a_stop() -> None:
             it.statuses.set()
             assert await asyncio.wait_for(draining, 20)
             assert 2 == len(it.asked), "no other status was sent"
+
+    asyncio.run(main())
+
+
+def test_all_is_sent_when_every_write_but_statuses_has_had_its_request() -> None:
+    async def main() -> None:
+        async with scene(in_flight=4) as it:
+            it.tell(*(status(f"p{i}") for i in range(100)))
+            async with asyncio.timeout(20):
+                await it.executor.all_sent(3600.0)
+            it.tell(status("mine"))
+            for i in range(10):
+                it.executor.submit(status(f"promised-{i}"))
+            await until(lambda: it.now == 5)
+            await it.executor.all_sent(0.01)
+            waiting = asyncio.create_task(it.executor.all_sent(3600.0))
+            await until(lambda: it.now == 5)
+            assert not waiting.done(), "four are in flight, and the others have no slot"
+            it.statuses.set()
+            await asyncio.wait_for(waiting, 20)
+            await until(lambda: it.executor.pending == 0)
+
+    asyncio.run(main())
+
+
+def test_a_write_that_ends_without_a_request_is_not_waited_for() -> None:
+    async def main() -> None:
+        async with scene() as it:
+            it.bind("mine")
+            it.executor.withdraw_bind(bind("mine").key, Conflict("withdrawn"))
+            async with asyncio.timeout(20):
+                await it.executor.all_sent(3600.0)
+            await until(lambda: it.executor.pending == 0)
+            assert [] == it.asked
 
     asyncio.run(main())
 
