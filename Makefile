@@ -153,7 +153,7 @@ bench-web: setup ## measure the memory and the answers of `maar web` with 5,000 
 bench-size: setup ## measure memory and CPU of `maar run` and `maar web` for clusters of 100, 1,000 and 5,000 nodes
 	$(BIN)/python -m bench.size
 
-bench-writes: setup real ## measure for 10 minutes how much Maar writes while 2,000 gangs wait; MINUTES=3 for less
+bench-writes: setup real ## measure how late binds are and how much Maar writes while thousands wait; MINUTES=3 for less
 	$(BIN)/python -m bench.writes $(if $(MINUTES),--minutes $(MINUTES))
 
 bench-page: setup browser ## measure the page with 5,000 nodes and 40,000 GPUs: first paint and updates

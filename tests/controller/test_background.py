@@ -20,6 +20,7 @@ from maar.controller.scheduler import BackgroundTaskFailed
 from maar.embedded.server import EmbeddedServer
 from maar.history.history import History
 from maar.history.records import Event, EventKind
+from maar.kube.write.executor import Lane
 
 
 async def fails() -> None:
@@ -57,7 +58,7 @@ def test_safety_a_worker_of_the_executor_that_ends_ends_the_scheduler(box: Embed
         async with connected(box.kubeconfig(tmp_path / "kubeconfig")) as cluster, scheduling(cluster) as scheduler:
             watching = asyncio.create_task(scheduler.failed())
             scheduler.executor._lines.ready.append("no such line")
-            scheduler.executor._start()
+            scheduler.executor._start(Lane.FIRST)
             with pytest.raises(BackgroundTaskFailed, match="KeyError"):
                 await asyncio.wait_for(watching, 10)
 

@@ -94,6 +94,21 @@ def test_lag() -> None:
     asyncio.run(main())
 
 
+def test_a_held_request_is_executed_once_it_is_let_go() -> None:
+    async def main() -> None:
+        async with cluster() as c:
+            c.server.faults.holds = lambda method, path: method == "POST"
+            adding = asyncio.create_task(c.add_pod("a"))
+            for _ in range(20):  # others are answered meanwhile
+                assert [] == (await c.ask("GET", c.pods))[1]["items"]
+            assert not adding.done()
+            c.server.faults.clear()
+            await adding
+            assert 1 == len((await c.ask("GET", c.pods))[1]["items"])
+
+    asyncio.run(main())
+
+
 def test_a_stalled_watch_stays_open_and_says_nothing() -> None:
     async def main() -> None:
         async with cluster(bookmark_seconds=0.01) as c:

@@ -17,6 +17,7 @@ import msgspec
 from tests.fuzz.samples import SAMPLES, WORLD
 from tests.kube.picture.test_one_reader import pod, thing, volcano_group
 from tests.support.objects import Json, decoded
+from tests.support.reported import reported
 
 from maar.config.config import Config
 from maar.config.file import default_config
@@ -82,7 +83,7 @@ class Cluster:
         self.picture.read_short()
         self.cache.wake_all()
         plan = decide(self.cache.snapshot(now), _config(), now)
-        for writes in self.reports.after(plan, now):
+        for writes in reported(self.reports, plan, now):
             for patch in writes.patches:
                 msgspec.json.encode(patch.body)
             writes.event.encode()

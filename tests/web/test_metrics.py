@@ -177,6 +177,7 @@ def test_waits_evictions_lost_work_and_writes(kubeconfig: Path) -> None:
                     for resource in ("pods/binding", "pods/eviction")
                 }
                 assert {"pods/binding": 5, "pods/eviction": 2} == pods
+                assert {"maar_bind_delay_seconds_count": 5} == values(metrics, "maar_bind_delay_seconds_count")
                 assert not any("low" in name or "urgent" in name for name in found), "names of objects are no labels"
                 assert {'maar_queue_deserved{queue="default",resource="nvidia.com/gpu"}': 8} == values(
                     metrics, 'maar_queue_deserved{queue="default",resource="nvidia.com/gpu"}'

@@ -94,6 +94,10 @@ class Loop:
         """Called with the name and the seconds of each action, maybe from another thread."""
         self._decided: Plan | None = None
         """The last plan."""
+        self._decided_at = 0.0
+        """When it was decided, by the monotonic clock."""
+        self._seconds = 0.0
+        """How long the last cycle took, without the wait for its binds."""
         self.cycles = 0
 
     def trigger(self) -> None:
@@ -123,12 +127,10 @@ class Loop:
             if self._happened.is_set():
                 await asyncio.sleep(self._settings.gather)
             self._happened.clear()
-            started = time.perf_counter()
             wake = await self.once()
-            seconds = time.perf_counter() - started
             # In the first cycle all jobs count as changed, but nothing has happened yet.
             news = len(self._cache.changed) if self.cycles > 1 else 0
-            await self._pause(seconds, news)
+            await self._pause(self._seconds, news)
 
     async def _pause(self, seconds: float, news: int) -> None:
         """Leave time for reading and writing after a cycle; end early if few writes are left."""
@@ -152,12 +154,12 @@ class Loop:
 
     async def once(self) -> float | None:
         """Run one cycle; returns when the next one is due because of time alone."""
+        started, self._seconds = time.perf_counter(), 0.0
         if self.shards is not None and not self.shards.active:
             self._last_look = self._clock()
             self.shards.turned()
             return None  # its last shard was given back
         now = self._clock()
-        started = time.perf_counter()
         config, text = self._config()
         time_has_come = self._look_at is not None and now >= self._look_at
         if config is not self._known_config or time_has_come or now >= self._last_look + self._settings.resync:
@@ -185,26 +187,37 @@ class Loop:
         # 5 apply
         if self._outbox is not None:
             self._cache.assume(decided)
-            self._outbox.send(decided, now)
+            self._outbox.send(decided, now, self._decided_at)
         resting = self._may_rest(decided, snapshot)
         if self.shards is not None:
             self.shards.after(taken, snapshot)
             resting -= self.shards.wanting
             self._look_at = _first(self._look_at, self.shards.wake_at(now))
         self._cache.let_rest(resting)
-        # 6 record
+        # 6 report and record: many jobs may wait, so binds leave first
+        if self._outbox is not None:
+            waits_since = time.perf_counter()
+            await self._outbox.all_sent(self._settings.sending)
+            started += time.perf_counter() - waits_since
+            self._outbox.report(decided, now)
         self.cycles += 1
         for listener in self.on_cycle:
             with self._cache.picture.problems.isolated("listener", listener.__qualname__):
                 listener(Cycle(now, time.perf_counter() - started, decided))
+        self._seconds = time.perf_counter() - started
         # Skipped jobs were not asked: their last `wake_at` still holds.
         self._look_at = _first(self._look_at, decided.wake_at)
         return _first(self._look_at, None if self._outbox is None else self._outbox.due(now))
 
     async def _decide(self, snapshot: Snapshot, config: Config, now: float, standing: Standing | None) -> Step:
+        def decide() -> Step:
+            taken = decide_as(standing, snapshot, config, now)
+            self._decided_at = time.monotonic()
+            return taken
+
         if len(snapshot.jobs.active) - len(snapshot.resting) >= IN_A_THREAD:
-            return await asyncio.to_thread(decide_as, standing, snapshot, config, now)
-        return decide_as(standing, snapshot, config, now)
+            return await asyncio.to_thread(decide)
+        return decide()
 
     async def _without_culprits(
         self, error: Exception, config: Config, now: float, standing: Standing | None

@@ -54,7 +54,7 @@ from maar.kube.wire.api_resources import PODS, QUEUES, Resource
 from maar.kube.wire.base import Object
 from maar.kube.wire.pods import Pod
 from maar.kube.write.events import EventWriter
-from maar.kube.write.executor import Executor
+from maar.kube.write.executor import Executor, Lane
 from maar.kube.write.intents import Intents
 from maar.model.queues import DEFAULT
 
@@ -106,8 +106,9 @@ class Scheduler:
         self.events = EventWriter(self._writer, "maar")
         self.foreign = ForeignBinds(settings.scheduler_names, self._leads)
         self._subjects = Subjects(self.cache)
+        status = partial(self.executor.submit, lane=Lane.STATUS)
         self._provisioning = Provisioning(
-            self.cache, self._subjects, self._provisioning_class, self.executor.submit, self.events.emit
+            self.cache, self._subjects, self._provisioning_class, status, self.events.emit
         )
         self._reports = Reports(self.cache, self._subjects, may_ask=self._provisioning.may_be_unschedulable)
         self._recorder = None if record is None else Recorder(record)

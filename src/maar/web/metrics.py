@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 
 from maar.controller.loop import Cycle
 from maar.controller.scheduler import Scheduler
+from maar.kube.write.executor import Bind, Work
 from maar.session.eviction.victims import work_lost
 from maar.web.messages import Alive
 from maar.web.pool_metrics import PoolMetrics
@@ -23,6 +24,7 @@ from maar.web.shard_metrics import ShardMetrics
 from maar.web.wait_metrics import WaitMetrics
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+DELAYS = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 
 
 def _made(
@@ -45,6 +47,9 @@ class Metrics:
         )
         self._action: Histogram = made(Histogram, "action_seconds", "Duration of an action", "action", buckets=SECONDS)
         self._binds: Counter = made(Counter, "binds", "Bound pods")
+        self._delay: Histogram = made(
+            Histogram, "bind_delay_seconds", "Time from the decision to bind a pod to its request", buckets=DELAYS
+        )
         self._evictions: Counter = made(Counter, "evictions", "Evicted pods", "queue", "cause")
         self._lost: Counter = made(
             Counter, "lost_gpu_seconds", "Work of evicted pods since their last checkpoint or start", "queue", "cause"
@@ -79,6 +84,7 @@ class Metrics:
         self._made = made
         scheduler.loop.on_cycle.append(self.on_cycle)
         scheduler.loop.on_action.append(lambda name, seconds: self._action.labels(name).observe(seconds))
+        scheduler.executor.on_sent.append(self._on_sent)
         scheduler.config.on_refused.append(lambda _: self._refused.inc())
 
     def on_cycle(self, cycle: Cycle) -> None:
@@ -99,6 +105,10 @@ class Metrics:
         self._waiting.clear()
         for code, count in Tally(self._codes.values()).items():
             self._waiting.labels(code).set(count)
+
+    def _on_sent(self, work: Work, seconds: float) -> None:
+        if isinstance(work, Bind):
+            self._delay.observe(seconds)
 
     def _count_evictions(self, cycle: Cycle) -> None:
         snapshot = self._cache.latest

@@ -147,6 +147,45 @@ def test_too_many_are_dropped_and_counted() -> None:
     assert (11, 11) == (len(scene.writes), scene.writer.counts.written)
 
 
+def in_namespace(namespace: str, name: str) -> Reference:
+    return POD._replace(namespace=namespace, name=name)
+
+
+def test_namespaces_take_turns() -> None:
+    async def act(scene: Scene) -> None:
+        scene.hold = asyncio.Event()
+        for i in range(100):
+            scene.emit(regarding=in_namespace("flood", f"p{i}"))
+        await until(lambda: bool(scene.writes))
+        for i in range(2):
+            for namespace in ("a", "b"):
+                scene.emit(regarding=in_namespace(namespace, f"p{i}"))
+        scene.hold.set()
+        await until(lambda: scene.writer.counts.written == 104)
+
+    order = [path.split("/")[-2] for _, path, _ in play(act).writes]
+    assert ["flood", "flood", "a", "b", "flood", "a", "b", *["flood"] * 97] == order
+
+
+def test_a_namespace_with_too_many_events_loses_its_own() -> None:
+    async def act(scene: Scene) -> None:
+        scene.hold = asyncio.Event()
+        for i in range(100):
+            scene.emit(regarding=in_namespace("flood", f"p{i}"))
+        for i in range(3):
+            scene.emit(regarding=in_namespace("a", f"p{i}"))
+        assert 93 == scene.writer.counts.dropped
+        scene.hold.set()
+        await until(lambda: scene.writer.counts.written == 10)
+        scene.emit(regarding=in_namespace("flood", "p99"))
+        await until(lambda: scene.writer.counts.written == 11)
+
+    names = [(path.split("/")[-2], body["regarding"]["name"]) for _, path, body in play(act, most_waiting=10).writes]
+    first, last = names[:10], names[10:]
+    assert {("flood", f"p{i}") for i in range(7)} | {("a", f"p{i}") for i in range(3)} == set(first)
+    assert [("flood", "p99")] == last, "a dropped event is written if it occurs again"
+
+
 def test_what_is_remembered_is_bounded() -> None:
     async def act(scene: Scene) -> None:
         for name in "abca":

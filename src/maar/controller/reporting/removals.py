@@ -1,18 +1,19 @@
 """Notes on objects whose jobs have all gone: removed after a while, unless a job comes back.
 
 An owner can outlive all pods of her object: it is scaled to 0, or it failed. Then no job is left that could remove the
-note. Pods that are only replaced come back within the delay, and their job finds its note as it was.
+note. Pods that are only replaced come back within the delay, and their job finds its note as it was. Namespaces take
+turns.
 """
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import NamedTuple
 
 from maar.controller.reporting.pace import Pace
 from maar.kube.kinds import AnyJobKind
 from maar.kube.picture.picture import Picture
 from maar.kube.wire import annotations as known
+from maar.kube.write.turns import Turns, tenant_of
 from maar.kube.write.work import Patch
 
 AFTER = 5.0
@@ -58,11 +59,14 @@ class Removals:
 
     def take(self, picture: Picture, now: float) -> list[tuple[Patch, Place]]:
         """The notes that are removed now."""
-        due = [path for path, at in self._due.items() if now >= at]
+        due: Turns[str] = Turns()
+        for path in (path for path, at in self._due.items() if now >= at):
+            due.put(tenant_of(path), path)
         if not due or not self._pace.take(now):
             return []
         found = []
-        for path in islice(due, AT_ONCE):
+        for _ in range(min(AT_ONCE, len(due))):
+            path = due.take()
             del self._due[path]
             place = self._shown.pop(path)
             if _is_stranded(picture, place):

@@ -1,8 +1,12 @@
 """What users see on their own objects, after each plan: keeps the record of each job, and returns the writes.
 
 `telling` says what to write about one job. Here is what concerns all jobs together: which jobs to look at, whose
-details are refreshed next (one job per second), and the statuses of queues. A job about which nothing has changed costs
-one comparison, because thousands wait.
+details are refreshed next (one job per second, of each namespace in turn), and the statuses of queues. A job about
+which nothing has changed costs one comparison, because thousands wait.
+
+After a plan, `after` only notes which jobs have news, and returns the writes that must not be late: promises of nodes.
+The outbox asks for the others one job at a time (`next`), as `backlog` allows, so that thousands of them neither keep
+the event loop busy nor pile up.
 """
 
 from __future__ import annotations
@@ -10,10 +14,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable
-from functools import partial
 
+import msgspec
 from msgspec.structs import replace
 
+from maar.controller.reporting.backlog import Backlog
 from maar.controller.reporting.pace import Pace
 from maar.controller.reporting.removals import Removals
 from maar.controller.reporting.subjects import Subject, Subjects
@@ -24,6 +29,7 @@ from maar.controller.snapshots.cache import Cache
 from maar.kube.kinds.cluster import PODS, QUEUES
 from maar.kube.kinds.status import Tally
 from maar.kube.write.status import QueueShows, QueueStatus
+from maar.kube.write.turns import Turns
 from maar.kube.write.work import Patch
 from maar.model.jobs import Job, Phase
 from maar.model.plan import Plan, Wait
@@ -43,6 +49,17 @@ AGAIN = 60.0
 """Seconds after which a write that failed is decided again, from what the objects show; tuned by hand."""
 
 
+class News(msgspec.Struct):
+    """What the cycles since the last look at a job have said about it."""
+
+    wait: Wait | None = None
+    looked_at: bool = False
+    """Whether a plan has decided about the job."""
+    admitted: bool = False
+    moved: bool = False
+    refresh: bool = False
+
+
 class Reports:
     """Keeps the record of each job, and returns the writes after each plan."""
 
@@ -50,39 +67,48 @@ class Reports:
         self,
         cache: Cache,
         subjects: Subjects,
-        pace: Pace | None = None,
         may_ask: Callable[[str], bool] = lambda job: True,
     ) -> None:
         """`may_ask`: whether conditions of a job's pods may make autoscalers add nodes."""
         self._may_ask = may_ask
         self._cache = cache
         self._subjects = subjects
-        self.pace = pace or Pace(DETAILS_EVERY)
-        """Of all refreshes of details; others may share it."""
+        self._pace = Pace(DETAILS_EVERY)
+        """Of all refreshes of details."""
         self.tallies = Tallies()
         self._records: dict[str, Record] = {}
         self._waits: dict[str, Print] = {}
         """What objects would say about each waiting job, after the last decision about it."""
         self._due: dict[str, float] = {}
         """When a write is due because of time alone, by job."""
-        self._stale: dict[str, None] = {}
-        """Jobs whose details are to be refreshed, in this order."""
+        self._stale: Turns[str] = Turns()
+        """Jobs whose details are to be refreshed."""
+        self._news: dict[str, News] = {}
+        """Jobs to look at."""
+        self._backlog = Backlog()
+        self._plan = ByJob(Plan(), cache)
+        """The last plan."""
+        self._soonest: float | None = None
+        """The first moment at which a write is due because of time alone, of the jobs that `next` has looked at."""
         self._lost: dict[str, float] = {}
         """Jobs of which a write has failed, and when to look at their objects again."""
         self._tellers = Tellers()
         self._removals = Removals()
         self._handed: set[str] = set()
         """Jobs that write the note on their object from now on."""
-        self._now = 0.0
+        self.now = 0.0
         """The time of the last cycle."""
         self._queues = QueueStatus()
         self._queues_since: float | None = None
         self._queues_due: float | None = None
+        self._unfinished = 0
+        """Writes that are about no job and have not ended."""
 
     def after(self, plan: Plan, now: float) -> list[Writes]:
-        """The writes that are due after this plan: for each job, then for the queues."""
-        cache, self._now = self._cache, now
-        by_job = ByJob(plan, cache)
+        """Note what is new after this plan. Returns the writes that are not left to `next`."""
+        cache, self.now = self._cache, now
+        promised_before = self._plan.promised_to
+        self._plan = by_job = ByJob(plan, cache)
         changed = {*cache.changed, *by_job.admitted, *by_job.bound, *by_job.promised_to}
         news = changed | {wait.job for wait in plan.waiting if not self._is_known(wait)}
         moved = self.tallies.take(cache, now)
@@ -90,33 +116,78 @@ class Reports:
         lost = self._next_lost(now)
         refreshed = self._next_stale(now)
         resting = cache.resting
-        self._join(plan, by_job)
-        writes: list[Writes] = []
-        for key in sorted(news | moved | due | lost | refreshed):
+        # Waiting jobs come first: after a restart a job that runs must not remove the note of one that waits.
+        for key in sorted(news | moved | due | lost | refreshed, key=lambda key: (not self._is_new(key), key)):
             self._due.pop(key, None)
-            number = cache.latest.jobs.number.get(key)
-            if number is None:
+            if key not in cache.latest.jobs.number:
                 self._forget(key)
                 continue
-            if not cache.is_own(key):
-                self._leave(key)
-                continue
-            with cache.picture.problems.isolated(REPORT, key):
-                has_news = key in news or key in self._handed
-                self._handed.discard(key)
-                looked_at = key in by_job.waiting or (has_news and (key in by_job.bound or key not in resting))
-                seen = self._seen(cache.latest.jobs.jobs[number], by_job, looked_at, key in moved or key in lost)
-                if key in refreshed:
-                    seen = replace(seen, refresh=True)
-                found, record = report(seen, self._records.get(key, Record()), now)
-                self._keep(key, record, seen, now)
-                writes.append(found)
-        for key in self._tellers.take(partial(self._waits_in, by_job)):
-            self._handed.add(key)
-            self._due[key] = now + STANDS
+            one = self._news.setdefault(key, News())
+            has_news = key in news or key in self._handed
+            self._handed.discard(key)
+            if key in by_job.waiting or (has_news and (key in by_job.bound or key not in resting)):
+                one.looked_at, one.wait = True, by_job.waiting.get(key)
+            one.admitted |= key in by_job.admitted
+            one.moved |= key in moved or key in lost
+            one.refresh |= key in refreshed
+            self._backlog.add(key)
+        promised = sorted(promised_before | by_job.promised_to)
+        writes = [found for key in promised if (found := self._look_at(key)) is not None]
+        loose = [Writes(tuple(self._queue_patches(plan, now)), None, "")]
         for patch, place in self._removals.take(cache.picture, now):
-            writes.append(Writes((patch,), None, "", removes=place))
-        return [*writes, Writes(tuple(self._queue_patches(plan, now)), None, "")]
+            loose.append(Writes((patch,), None, "", removes=place))
+        self._unfinished += sum(len(one.patches) for one in loose)
+        return [*writes, *loose]
+
+    def next(self) -> Writes | None:
+        """The writes about the next job that has news, perhaps none; `None` if no job may have its turn now."""
+        while (key := self._backlog.take()) is not None:
+            if (found := self._look_at(key)) is not None:
+                return found
+        return None
+
+    def ended(self, job: str) -> None:
+        """One of the writes about a job has ended."""
+        if job:
+            self._backlog.ended(job)
+        else:
+            self._unfinished -= 1
+
+    def take_soonest(self) -> float | None:
+        """When a write about the jobs that `next` has looked at since the last call is due because of time alone."""
+        soonest, self._soonest = self._soonest, None
+        return soonest
+
+    def is_due(self, moment: float) -> bool:
+        """Whether at this moment a write is still due because of time alone."""
+        return bool(self._stale) or any(at <= moment for at in self._due.values())
+
+    def _is_new(self, key: str) -> bool:
+        return key in self._plan.waiting and key not in self._records
+
+    def _look_at(self, key: str) -> Writes | None:
+        """The writes that are due about a job, from what is known about it now."""
+        news, cache = self._news.pop(key, None), self._cache
+        self._backlog.discard(key)
+        if news is None:
+            return None
+        number = cache.latest.jobs.number.get(key)
+        if number is None:
+            self._forget(key)
+            return None
+        if not cache.is_own(key):
+            self._leave(key)
+            return None
+        found: Writes | None = None
+        with cache.picture.problems.isolated(REPORT, key):
+            seen = self._seen(cache.latest.jobs.jobs[number], news)
+            found, record = report(seen, self._records.get(key, Record()), self.now)
+            self._keep(key, record, seen, self.now)
+            for other in self._tellers.take(self._waits_now):
+                self._handed.add(other)
+                self._set_due(other, self.now + STANDS)
+            self._backlog.began(key, len(found.patches))
+        return found
 
     def due(self, now: float) -> float | None:
         """When a write is due because of time alone."""
@@ -125,7 +196,7 @@ class Reports:
         moments = [moment for moment in (*self._due.values(), *self._lost.values(), *parts) if moment is not None]
         later = [moment for moment in moments if moment > now]
         if self._stale:
-            later.append(max(self.pace.due(), now))  # a job that became stale in this cycle has its turn in the next
+            later.append(max(self._pace.due(), now))  # a job that became stale in this cycle has its turn in the next
         return min(later, default=None)
 
     def lacking_nodes(self, now: float) -> list[str]:
@@ -148,12 +219,12 @@ class Reports:
     def failed(self, writes: Writes, patch: Patch) -> None:
         """A patch was refused, or not answered for too long: what it says is written again after a while."""
         if writes.removes is not None:
-            self._removals.failed(patch.path, writes.removes, self._now + AGAIN)
+            self._removals.failed(patch.path, writes.removes, self.now + AGAIN)
         elif not writes.job:
-            self._queues.failed(patch, self._now + AGAIN)
-            self._queues_due = min(self._queues_due or math.inf, self._now + AGAIN)
+            self._queues.failed(patch, self.now + AGAIN)
+            self._queues_due = min(self._queues_due or math.inf, self.now + AGAIN)
         elif writes.job in self._records:
-            self._lost.setdefault(writes.job, self._now + AGAIN)
+            self._lost.setdefault(writes.job, self.now + AGAIN)
 
     # -- which jobs
 
@@ -171,47 +242,49 @@ class Reports:
         elif seen.looked_at:
             self._waits.pop(key, None)
         if (due := record.due(now)) is not None:
-            self._due[key] = due
+            self._set_due(key, due)
         if record.stale:
-            self._stale[key] = None
+            self._stale.put(_namespace(key), key)
+            self._note_due(max(self._pace.due(), now))
         else:
-            self._stale.pop(key, None)
+            self._stale.discard(_namespace(key), key)
+
+    def _set_due(self, key: str, moment: float) -> None:
+        self._due[key] = moment
+        self._note_due(moment)
+
+    def _note_due(self, moment: float) -> None:
+        self._soonest = moment if self._soonest is None else min(self._soonest, moment)
 
     def _forget(self, key: str) -> None:
-        self._records.pop(key, None)
-        self._waits.pop(key, None)
+        self._removals.left(self._tellers.leave(key), self.now)
+        self._drop(key)
+
+    def _drop(self, key: str) -> None:
+        for known in (self._records, self._waits, self._lost, self._news):
+            known.pop(key, None)
+        self._stale.discard(_namespace(key), key)
+        self._backlog.discard(key)
         self._handed.discard(key)
-        self._removals.left(self._tellers.leave(key), self._now)
-        self._stale.pop(key, None)
-        self._lost.pop(key, None)
 
     def _leave(self, key: str) -> None:
         """Another shard writes about a job from now on. Its objects stay as they are."""
         self._tellers.leave(key)
-        for known in (self._records, self._waits, self._stale, self._lost):
-            known.pop(key, None)
-        self._handed.discard(key)
+        self._drop(key)
 
-    def _join(self, plan: Plan, by_job: ByJob) -> None:
-        """Waiting jobs come first: after a restart a job that runs must not remove the note of one that waits."""
-        for wait in plan.waiting:
-            if wait.job not in self._records and wait.job in self._cache.latest.jobs.number:
-                with self._cache.picture.problems.isolated(REPORT, wait.job):
-                    self._only_teller(wait.job, self._subjects.subject_of(wait.job), True, by_job)
-
-    def _only_teller(self, key: str, subject: Subject | None, waits: bool, plan: ByJob) -> Subject | None:
+    def _only_teller(self, key: str, subject: Subject | None, waits: bool) -> Subject | None:
         """A subject without its note, if another job writes that."""
-        others = partial(self._waits_in, plan)
         path = None if subject is None or subject.note is None else subject.note.path
         if path != self._tellers.object_of(key):
-            self._removals.left(self._tellers.leave(key), self._now)
+            self._removals.left(self._tellers.leave(key), self.now)
         if subject is None or path is None:
             return subject
-        tells = self._tellers.tells(key, path, waits, others)
+        tells = self._tellers.tells(key, path, waits, self._waits_now)
         return subject if tells else replace(subject, note=None)
 
-    def _waits_in(self, plan: ByJob, key: str) -> bool:
-        return key in plan.waiting or key in self._waits
+    def _waits_now(self, key: str) -> bool:
+        news = self._news.get(key)
+        return key in self._waits or key in self._plan.waiting or (news is not None and news.wait is not None)
 
     def _next_lost(self, now: float) -> set[str]:
         """The jobs of which a write has failed some time ago: what their objects show counts from now on."""
@@ -224,36 +297,35 @@ class Reports:
 
     def _next_stale(self, now: float) -> set[str]:
         """The job whose details are refreshed now, if it is time for one."""
-        if not self._stale or not self.pace.take(now):
+        if not self._stale or not self._pace.take(now):
             return set()
-        key = next(iter(self._stale))
-        del self._stale[key]
-        return {key}
+        return {self._stale.take()}
 
-    def _seen(self, job: Job, plan: ByJob, looked_at: bool, moved: bool) -> Seen:
-        cache = self._cache
-        subject, wait = self._subjects.subject_of(job.key), plan.waiting.get(job.key)
+    def _seen(self, job: Job, news: News) -> Seen:
+        cache, wait = self._cache, news.wait
+        subject = self._subjects.subject_of(job.key)
         subject = self._only_teller(
-            job.key, subject, wait is not None or (job.key in self._waits and not looked_at), plan
+            job.key, subject, wait is not None or (job.key in self._waits and not news.looked_at)
         )
         waits = wait is not None or job.key in self._waits
         alone = subject is not None and subject.tells.kind == PODS.resource.kind and cache.picture.is_alone(job.key)
         return Seen(
             job,
-            _phase_after(cache, job, plan),
+            _phase_after(cache, job, self._plan, news.admitted),
             subject,
             wait,
-            looked_at=looked_at,
-            admitted=job.key in plan.admitted,
-            moved=moved,
+            looked_at=news.looked_at,
+            admitted=news.admitted,
+            moved=news.moved,
             tally=Tally() if subject is None or subject.group is None else tally(cache, job),
             has_pods=len(cache.latest.jobs.members[job.index]) > 0,
-            waiting=self._waiting_pods(job, plan) if waits else (),
+            waiting=self._waiting_pods(job) if waits else (),
             may_ask=self._may_ask(job.key),
             alone=alone,
+            refresh=news.refresh,
         )
 
-    def _waiting_pods(self, job: Job, plan: ByJob) -> tuple[Waiting, ...]:
+    def _waiting_pods(self, job: Job) -> tuple[Waiting, ...]:
         cache = self._cache
         tasks, assumed, pods = cache.latest.tasks.tasks, cache.picture.assumed, cache.picture.objects.of(PODS)
         found: list[Waiting] = []
@@ -264,7 +336,7 @@ class Reports:
                 continue
             if decided is not None and decided.status in GONE:
                 continue
-            promise = plan.promised.get(task.key, "")
+            promise = self._plan.promised.get(task.key, "")
             shown, nominated = pod.scheduled, pod.status.nominated_node_name
             found.append(Waiting(task.key, task.uid, task.created, task.blocked, shown, nominated, promise))
         return tuple(found)
@@ -279,6 +351,9 @@ class Reports:
         if self._queues_since is None and (cache.changed or cache.rebuilt or decided):
             self._queues_since = now
         if self._queues_since is None or now - self._queues_since < MOMENT:
+            return []
+        if self._unfinished:  # the newest amounts are written once those are
+            self._queues_due = now + MOMENT
             return []
         self._queues_since = now if decided else None  # The next snapshot contains what this plan decides.
         snapshot, objects = cache.latest, cache.picture.objects.of(QUEUES)
@@ -310,10 +385,16 @@ def _print(wait: Wait) -> Print:
     return (*((reason.code, reason.on_objects) for reason in wait.reasons), wait.surplus)
 
 
+def _namespace(job: str) -> str:
+    return job.partition("/")[0]
+
+
 class ByJob:
     """A plan, indexed by job."""
 
     def __init__(self, plan: Plan, cache: Cache) -> None:
+        self.snapshot = cache.latest if cache.started else None
+        """What it was decided from."""
         self.waiting = {wait.job: wait for wait in plan.waiting}
         self.admitted = {admit.job for admit in plan.admit}
         self.bound = Counter(cache.task(bind.task).job for bind in plan.bind)
@@ -322,15 +403,16 @@ class ByJob:
         self.promised_to = {cache.task(n.task).job for n in plan.nominate}
 
 
-def _phase_after(cache: Cache, job: Job, plan: ByJob) -> Phase:
+def _phase_after(cache: Cache, job: Job, plan: ByJob, admitted: bool) -> Phase:
     jobs, table = cache.latest.jobs, cache.latest.tasks
     members = jobs.members[job.index]
     status = table.status[members]
     ended = (status == int(Status.SUCCEEDED)) | (status == int(Status.FAILED))
     if len(members) and ended.all():
         return Phase.COMPLETED
-    if int(jobs.ready[job.index]) + plan.bound[job.key] >= max(job.min_member, 1):
+    bound = plan.bound[job.key] if plan.snapshot is cache.latest else 0  # a later snapshot counts them as ready
+    if int(jobs.ready[job.index]) + bound >= max(job.min_member, 1):
         return Phase.RUNNING
-    if job.key in plan.admitted:
+    if admitted:
         return Phase.INQUEUE
     return job.phase if job.phase is not Phase.RUNNING else Phase.UNKNOWN

@@ -40,6 +40,8 @@ class Settings(msgspec.Struct, frozen=True):
     """Maximum seconds of a pause, however long the cycle took; tuned by hand."""
     later: float = 1.0
     """Seconds until a cycle for a change that helps no job yet, such as half of a gang's pods; tuned by hand."""
+    sending: float = 1.0
+    """Seconds that the reports of a cycle wait at most until its binds are sent; tuned by hand."""
     backlog: float = 0.5
     """Seconds that a cycle waits while more writes are pending than can be in flight at once; tuned by hand."""
     resync: float = 60.0

@@ -64,6 +64,7 @@ class Cache:
         self._last: Plan | None = None
         self.pool_times = PoolTimes()
         self._resting: frozenset[str] = frozenset()
+        self._skipped: frozenset[str] = frozenset()
         self._woken = False
         """Whether all jobs were woken since the last snapshot, for example while a decision ran in a thread."""
         self._tasks: dict[str, Task] = {}
@@ -279,7 +280,7 @@ class Cache:
     @property
     def resting(self) -> frozenset[str]:
         """Jobs that the last cycle skipped."""
-        return frozenset(self.latest.jobs.jobs[i].key for i in self.latest.resting)
+        return self._skipped
 
     @property
     def has_resting(self) -> bool:
@@ -307,7 +308,8 @@ class Cache:
     def _keep_resting(self, changed: frozenset[str]) -> None:
         self._resting -= changed
         number = self.latest.jobs.number
-        self.latest.resting = frozenset(number[key] for key in self._resting if key in number)
+        self._skipped = frozenset(number.keys() & self._resting)
+        self.latest.resting = frozenset(map(number.__getitem__, self._skipped))
 
     # -- assume, forget
 

@@ -1,11 +1,13 @@
 """From a plan to writes: binds, evictions, gates, sizes, nominations, statuses and events.
 
 The executor carries out all writes in the background. If one fails for good, the cache forgets the assumption, and the
-next cycle decides again.
+next cycle decides again. Statuses are made after the cycle, a few jobs at a time, so that the event loop sends binds
+meanwhile.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -26,13 +28,16 @@ from maar.controller.writing.resizes import Resizes
 from maar.kube.client.errors import Conflict, NotFound
 from maar.kube.wire.api_resources import PODS
 from maar.kube.write.events import EventWriter, Reference
-from maar.kube.write.executor import Bind, Delete, Evict, Executor, Failed, Outcome, Patch, Work
+from maar.kube.write.executor import Bind, Delete, Evict, Executor, Failed, Lane, Outcome, Patch, Work
+from maar.kube.write.status import promises
 from maar.model.plan import Plan
 from maar.model.verdicts import NOMINATED
 
 WITHDRAWN = "Withdrawn"
 """The reason of binds that were not sent, because the decision about their gang no longer holds."""
 ONE_BOUND = "bound one of its pods"
+LOOKS = 16
+"""Jobs that are reported on before the event loop does something else: about a millisecond. Tuned by hand."""
 ADMITTED = "its group is admitted: its pods may be created and placed"
 
 
@@ -59,6 +64,10 @@ class Outbox:
         self._settings = settings
         self._trigger = trigger
         self.counts: Counter[str] = Counter()
+        self._decided: float | None = None
+        """When the plan was decided that is being carried out."""
+        self._reporting: asyncio.Handle | None = None
+        self._look_again: asyncio.TimerHandle | None = None
         self.on_given: list[Callable[[str], None]] = []
         """Called for gangs whose pods were bound."""
         self._batches = Batches(self._report_bound)
@@ -67,15 +76,19 @@ class Outbox:
             cache.picture, self._submit_patch, self._submit_bind, self._give_up_volumes, trigger
         )
         self._hand_overs.on_left.append(partial(self._batches.ended, given=False))
-        self.resizes = Resizes(cache, subjects, self._submit_patch, events.emit, trigger, reports.pace)
+        self.resizes = Resizes(cache, subjects, self._submit_patch, events.emit, trigger)
         self._limited = LimitedWrites(cache, self._send_bind, self._drop_bind, self.resizes.grow)
         self.resizes.waits = self._limited.holds_job
         self.resizes.on_smaller.append(self._limited.shrunk)
         self._gates = Gates(cache, self._submit_patch, trigger)
         self.memory = Memory(cache, self._submit_patch, trigger, settings.namespace, settings.scheduler_names)
 
-    def send(self, plan: Plan, now: float) -> None:
-        """Carry out a plan. The cache has assumed it already, except for sizes, which are assumed here."""
+    def send(self, plan: Plan, now: float, decided: float | None = None) -> None:
+        """Carry out a plan. The cache has assumed it already, except for sizes, which are assumed here.
+
+        `decided`: when it was decided, by the monotonic clock.
+        """
+        self._decided = decided
         self._limited.take(plan)
         self.resizes.send(plan, now)
         self._send_evictions(plan)
@@ -83,13 +96,61 @@ class Outbox:
         self._hand_overs.go_on(now)
         self._gates.send(plan, now)
         self.memory.send(plan, now)
+        self._decided = None
+
+    async def all_sent(self, patience: float) -> None:
+        """Wait until what decisions and later leaders depend on has been sent, up to a limit in seconds."""
+        await self._executor.all_sent(patience)
+
+    def report(self, plan: Plan, now: float) -> None:
+        """Write what people read after a plan, and ask for nodes."""
         for writes in self._reports.after(plan, now):
-            for patch in writes.patches:
-                self._submit_patch(patch, partial(self._reported, writes, patch))
-            if writes.subject is not None:
-                self._tell(writes, writes.subject.tells)
+            self._write(writes)
+        self._report_soon()
         if self._provisioning.has_work:
             self._ask_for_nodes(now)
+
+    # -- reports
+
+    def _report_soon(self) -> None:
+        if self._reporting is None:
+            self._reporting = asyncio.get_running_loop().call_soon(self._report_some)
+
+    def _report_some(self) -> None:
+        """Report on the next jobs, and go on as soon as everything else that is ready has had its turn."""
+        self._reporting = None
+        if self._executor.ended:
+            return
+        for _ in range(LOOKS):
+            writes = self._reports.next()
+            if writes is None:
+                break
+            self._write(writes)
+        else:
+            self._report_soon()
+        if (soonest := self._reports.take_soonest()) is not None:
+            self._trigger_at(soonest)
+
+    def _trigger_at(self, moment: float) -> None:
+        """Run a cycle when a report is due: the last cycle ended before that was known."""
+        loop = asyncio.get_running_loop()
+        at = loop.time() + max(moment - self._reports.now, 0.0)
+        if self._look_again is not None and not self._look_again.cancelled() and loop.time() < self._look_again.when():
+            if self._look_again.when() <= at:
+                return
+            self._look_again.cancel()
+        self._look_again = loop.call_at(at, self._trigger_if_due, moment)
+
+    def _trigger_if_due(self, moment: float) -> None:
+        if self._reports.is_due(moment):
+            self._trigger()
+
+    def _write(self, writes: Writes) -> None:
+        for patch in writes.patches:
+            lane = Lane.FIRST if promises(patch) else Lane.STATUS
+            self._submit_patch(patch, partial(self._reported, writes, patch), lane)
+        if writes.subject is not None:
+            self._tell(writes, writes.subject.tells)
 
     def _tell(self, writes: Writes, about: Reference) -> None:
         """Events on the object of a job's owner."""
@@ -102,6 +163,8 @@ class Outbox:
     def _reported(self, writes: Writes, patch: Patch, outcome: Outcome) -> None:
         if isinstance(outcome, Failed) and not isinstance(outcome.error, NotFound):
             self._reports.failed(writes, patch)
+        self._reports.ended(writes.job)
+        self._report_soon()
 
     def _ask_for_nodes(self, now: float) -> None:
         if settled := self._provisioning.after(self._reports.lacking_nodes(now), now):
@@ -119,7 +182,7 @@ class Outbox:
         return self._executor.unsettled() | later | self.resizes.unsent()
 
     async def has_room(self, patience: float) -> None:
-        """Wait until all pending writes can be in flight at once, up to a limit in seconds."""
+        """Wait until all pending writes but statuses can be in flight at once, up to a limit in seconds."""
         await self._executor.has_room(patience)
 
     def due(self, now: float) -> float | None:
@@ -154,7 +217,7 @@ class Outbox:
                 if then is not None:
                     then()
 
-        self._executor.submit(work, done)
+        self._executor.submit(work, done, since=self._decided)
 
     def _withdraw_gang(self, task: str, outcome: Failed) -> None:
         """A pod has changed since the decision: bind no more pods of its gang, so that all are decided again."""
@@ -229,12 +292,12 @@ class Outbox:
         subject = self._subjects.subject_of(task.job)
         return subject is not None and subject.tells == pod_reference(pod, task.uid)
 
-    def _submit_patch(self, patch: Work, then: Callable[[Outcome], None]) -> None:
+    def _submit_patch(self, patch: Work, then: Callable[[Outcome], None], lane: Lane = Lane.FIRST) -> None:
         def done(work: Work, outcome: Outcome) -> None:
             self._count(work, outcome)
             then(outcome)
 
-        self._executor.submit(patch, done)
+        self._executor.submit(patch, done, lane)
 
     def _give_up_volumes(self, pod: str, why: str) -> None:
         """Forget the decision for a pod that cannot have its volumes on its node."""

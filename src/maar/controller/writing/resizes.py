@@ -6,7 +6,7 @@ refused, nothing grows, and the next cycle decides again. A job whose queue has 
 these too (`limits`). A decision is assumed in the picture at once, so that the next
 cycle sees it, until a watch shows it or the API server refuses it. Notes for the owner (current workers, planned
 workers, why) and holds are written together with the size. Holds that change alone are written at once. Notes that
-change alone are live numbers: all jobs together get one per second, in turn.
+change alone are live numbers: all jobs together get one per second, one namespace after the other.
 """
 
 from __future__ import annotations
@@ -72,7 +72,6 @@ class Resizes:
         submit: Submit,
         emit: Emit,
         trigger: Callable[[], None],
-        pace: Pace | None = None,
     ) -> None:
         self._cache = cache
         self._subjects = subjects
@@ -81,7 +80,7 @@ class Resizes:
         self._trigger = trigger
         self._noted: dict[str, Target] = {}
         """The last note to the owner of each job; the job that was noted longest ago comes first."""
-        self._pace = pace or Pace(NOTES_EVERY)
+        self._pace = Pace(NOTES_EVERY)
         self._has_notes = False
         """Whether notes wait for their turn."""
         self._going_down = 0
@@ -263,8 +262,9 @@ class Resizes:
     def _write_notes(self, notes: dict[str, Note], now: float) -> None:
         """Write holds that have changed, and the notes of one job."""
         order = {job: place for place, job in enumerate(self._noted)}
+        turn = {job.partition("/")[0]: place for job, place in order.items()}
         self._has_notes = False
-        for job in sorted(notes, key=lambda job: (order.get(job, -1), job)):
+        for job in sorted(notes, key=lambda job: (turn.get(job.partition("/")[0], -1), order.get(job, -1), job)):
             note = notes[job]
             if not note.annotations:
                 self._keep(job, note)

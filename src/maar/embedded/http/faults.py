@@ -20,6 +20,10 @@ def all_writes(method: str, path: str) -> bool:
     return method in WRITES
 
 
+def nothing(method: str, path: str) -> bool:
+    return False
+
+
 def all_binds(method: str, path: str) -> bool:
     return method == "POST" and path.endswith("/binding")
 
@@ -34,6 +38,8 @@ class Faults:
     """Delay of every chunk of a watch in seconds."""
     stall_watches: bool = False
     """Watches stay open but send nothing, not even bookmarks."""
+    holds: Chosen = nothing
+    """Requests that are neither executed nor answered as long as this applies to them."""
     refuse: bool = False
     """Every connection is cut at its next request, without a response."""
     fail_share: float = 0.0

@@ -67,6 +67,8 @@ class Handler:
         body = await request.read() if request.can_read_body else b""
         if faults.lag:
             await asyncio.sleep(faults.lag)
+        while faults.holds(method, path):
+            await asyncio.sleep(0.01)
         try:
             if code := faults.failure(method, path):
                 raise _fault(code)

@@ -53,9 +53,11 @@ class Api:
         transport: Transport,
         lost: Callable[[], bool] = lambda: False,
         writes: Counter[Write] | None = None,
+        sending: Callable[[], None] = lambda: None,
     ) -> None:
         self._transport = transport
         self._lost = lost
+        self._sending = sending
         self.writes: Counter[Write] = Counter() if writes is None else writes
         """Every request that is no read, by what it writes."""
 
@@ -67,6 +69,10 @@ class Api:
     def while_not(self, lost: Callable[[], bool]) -> Api:
         """The same connections, for requests that are not sent any more, except reads, once `lost` returns true."""
         return Api(self._transport, lost, self.writes)
+
+    def noting(self, sending: Callable[[], None]) -> Api:
+        """The same, and `sending` is called right before a request that is no read is written to its connection."""
+        return Api(self._transport, self._lost, self.writes, sending)
 
     def of_caller(self, token: str, *, connections: int) -> Api:
         """Another client of the same server: with the token of another user, and nothing of our own. Close it."""
@@ -95,11 +101,16 @@ class Api:
             if verb != "GET" and self._lost():
                 raise NotLeading("not sent: the lease is lost", verb=verb, path=path)
 
+        def before_sending() -> None:
+            check()
+            if verb != "GET":
+                self._sending()
+
         check()  # now, and again after all that a request waits for: credentials, a free connection, a new connection
         data = body if isinstance(body, bytes) or body is None else msgspec.json.encode(body)
         result = "failed"
         try:
-            answer = await self._transport.request(verb, path, params, timeout, data, content_type, check)
+            answer = await self._transport.request(verb, path, params, timeout, data, content_type, before_sending)
             result = "done"
         finally:
             if verb != "GET":

@@ -95,9 +95,13 @@ class Pool:
         An idle connection may be dead, which only a request reveals. If no response began, a GET is sent again on a new
         connection. A write is not sent again: it may have taken effect.
         """
-        check()
         rested = self._rested(server)
         if rested is not None:
+            try:
+                check()
+            except BaseException:
+                self._resting.append(rested)
+                raise
             try:
                 await rested.ask(request, streamed)
                 return rested

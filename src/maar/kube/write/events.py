@@ -3,7 +3,8 @@
 Written in the background, after the cycle, to `events.k8s.io/v1`. Events are for people and may be lost: they never
 raise, never hold anything up, and rather than pile up they are dropped and counted. A repetition is no new event: it is
 counted in the `series` of the first one, which is written once per window. Other texts of the same reason are few
-events, and the rest are repetitions. Every object has a budget of writes, and so have all of them together.
+events, and the rest are repetitions. Every object has a budget of writes, and so have all of them together. Namespaces
+take turns, one event each; if too many events wait, the namespace with most of them loses its last one.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,6 +22,7 @@ from maar.kube.client.api import Api
 from maar.kube.client.errors import ApiError, Forbidden, NotFound
 from maar.kube.wire.api_resources import EVENTS, Resource
 from maar.kube.wire.base import Object
+from maar.kube.write.turns import Turns
 
 log = logging.getLogger(__name__)
 
@@ -75,10 +77,11 @@ class _Key(NamedTuple):
     code: str
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Said:
     """An event, when it was last written, and how often it occurred."""
 
+    key: _Key
     type: str
     reason: str
     message: str
@@ -148,7 +151,7 @@ class EventWriter:
         self._texts: OrderedDict[tuple[Reference, str], _Texts] = OrderedDict()
         self._budgets: OrderedDict[Reference, _Tokens] = OrderedDict()
         self._all = _Tokens(AT_ONCE, clock())
-        self._waiting: deque[_Said] = deque()
+        self._waiting: Turns[_Said] = Turns()
         self._number = 0
         self._missing: set[str] = set()
         self._something = asyncio.Event()
@@ -181,13 +184,13 @@ class EventWriter:
             self.counts.repeated += 1
             if now - said.since < self._window:
                 return
-        if len(self._waiting) >= self._most_waiting or self._task.done() or not self._has_budget(regarding, now):
+        if self._task.done() or not self._has_budget(regarding, now):
             self.counts.dropped += 1
             return
         if said is None:
             self._number += 1
             name = f"{regarding.name[:200]}.{int(now * 1e6):x}{self._number:x}"
-            said = self._said[key] = _Said(type, reason, message, regarding, related, name, now, now, now)
+            said = self._said[key] = _Said(key, type, reason, message, regarding, related, name, now, now, now)
             if len(self._said) > self._most_remembered:
                 self._said.popitem(last=False)
         said.since = now
@@ -198,9 +201,8 @@ class EventWriter:
         if self._task.done():
             return
         self._closing.set()
-        waiting = {id(said) for said in self._waiting}
-        for said in self._said.values():
-            if said.count > said.written and id(said) not in waiting and len(self._waiting) < self._most_waiting:
+        for said in list(self._said.values()):
+            if said.count > said.written:
                 self._put(said)
         try:
             async with asyncio.timeout(timeout):
@@ -211,7 +213,10 @@ class EventWriter:
         await asyncio.wait([self._task])
 
     def _put(self, said: _Said) -> None:
-        self._waiting.append(said)
+        self._waiting.put(self._namespace_of(said), said)
+        if len(self._waiting) > self._most_waiting:
+            self._said.pop(self._waiting.drop_from_largest().key, None)  # if it occurs again, it is written
+            self.counts.dropped += 1
         self._nothing.clear()
         self._something.set()
 
@@ -271,7 +276,7 @@ class EventWriter:
                 await self._something.wait()
             while not self._closing.is_set() and not self._all.take(self._clock(), AT_ONCE, PER_SECOND):
                 await asyncio.sleep((1.0 - self._all.left) / PER_SECOND)
-            said = self._waiting.popleft()
+            said = self._waiting.take()
             try:
                 if said.count > said.written:
                     await self._one(said)

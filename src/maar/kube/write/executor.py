@@ -1,15 +1,22 @@
 """Carries out decisions in the background; no cycle waits for it.
 
-Many writes are in flight at once, up to a bound. Writes to the same object are sent one after the other, in the order
-of submission. An attempt that can be repeated is repeated, with growing delays during which other writes are sent. A
-dangerous write (`guarded`) is announced first, when all earlier writes to its object have ended. Every other outcome
-goes to the submitter, which corrects the cache. The executor decides nothing, and sends nothing once the lease is lost.
+Many writes are in flight at once, up to a bound. There are two lanes. Binds, evictions, resizes and all that decisions
+or later leaders depend on have one. What people read (statuses, notes) has the other, with slots of its own, fewer, in
+which the namespaces take turns: however many statuses wait, and however slow they are, no bind waits for them.
+
+Writes to the same object are sent one after the other, in the order of submission, except that a write of the first
+lane overtakes statuses of its object that are not in flight. It supersedes those that it makes pointless: a bind, the
+condition that says why its pod waits. An attempt that can be repeated is repeated, with growing delays during which
+other writes are sent. A dangerous write (`guarded`) is announced first, when all earlier writes to its object have
+ended. Every other outcome goes to the submitter, which corrects the cache. The executor decides nothing, and sends
+nothing once the lease is lost.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import enum
 import logging
 import random
 import time
@@ -28,10 +35,24 @@ from maar.kube.write.fence import REFUSED
 from maar.kube.write.guarded import Bind, Delete, Evict, Guarded, Moved, OnPod, Unanswered, Verdict, send, settle
 from maar.kube.write.intents import Gate, Unfenced
 from maar.kube.write.outcomes import Again, Done, Failed, Outcome
+from maar.kube.write.turns import Turns, tenant_of
 from maar.kube.write.versions import Versions
 from maar.kube.write.work import Create, Patch, Work, attempt
 
-__all__ = ["Bind", "Create", "Delete", "Done", "Evict", "Executor", "Failed", "Outcome", "Patch", "Patience", "Work"]
+__all__ = [
+    "Bind",
+    "Create",
+    "Delete",
+    "Done",
+    "Evict",
+    "Executor",
+    "Failed",
+    "Lane",
+    "Outcome",
+    "Patch",
+    "Patience",
+    "Work",
+]
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +60,17 @@ Callback = Callable[[Work, Outcome], None]
 
 MOVES = 5
 """How often a dangerous write is announced again because another client changed its object."""
+SUPERSEDED = "Superseded"
+"""The reason of statuses that were not sent, because a later write to their object makes them pointless."""
+
+
+class Lane(enum.Enum):
+    """Which writes go first."""
+
+    FIRST = "first"
+    """Binds, evictions, resizes, and all that they or a later leader depend on."""
+    STATUS = "status"
+    """What people and autoscalers read. It may be late, and a later leader writes what is missing."""
 
 
 @dataclass(frozen=True)
@@ -60,12 +92,18 @@ class Counts:
     done: int = 0
     failed: int = 0
     retries: int = 0
+    superseded: int = 0
 
 
 @dataclass(slots=True)
 class _Entry:
     work: Work
     done: Callback
+    lane: Lane = Lane.FIRST
+    since: float = 0.0
+    """When it was decided."""
+    sent: float | None = None
+    """When its first request was written to its connection; another time if it has none."""
     attempts: int = 0
     begun: float = 0.0
     base: Any = None
@@ -83,6 +121,11 @@ class _Lines:
 
     entries: dict[str, deque[_Entry]] = field(default_factory=dict)
     ready: deque[str] = field(default_factory=deque)
+    """Of the first lane."""
+    statuses: Turns[str] = field(default_factory=Turns)
+    """Of the other one."""
+    sending: set[str] = field(default_factory=set)
+    """Keys whose first entry is in flight."""
 
     def join(self, entry: _Entry) -> bool:
         """Whether the entry is the first of its key."""
@@ -98,6 +141,26 @@ class _Lines:
             del self.entries[key]
         return bool(line)
 
+    def take_statuses(self, key: str) -> list[_Entry]:
+        """Take out the statuses of a key that are not in flight."""
+        line = self.entries.get(key, deque())
+        busy = key in self.sending
+        kept = [entry for place, entry in enumerate(line) if entry.lane is Lane.FIRST or (busy and not place)]
+        taken = [entry for place, entry in enumerate(line) if entry.lane is Lane.STATUS and (place or not busy)]
+        if taken:
+            self.statuses.discard(tenant_of(key), key)
+            if kept:
+                self.entries[key] = deque(kept)
+            else:
+                del self.entries[key]
+        return taken
+
+    def ready_in(self, lane: Lane) -> int:
+        return len(self.ready if lane is Lane.FIRST else self.statuses)
+
+    def next_in(self, lane: Lane) -> str:
+        return self.ready.popleft() if lane is Lane.FIRST else self.statuses.take()
+
 
 class Executor:
     """Writes to one API server. Create and use it inside the event loop; `submit` never waits."""
@@ -107,43 +170,82 @@ class Executor:
         api: Api,
         *,
         in_flight: int = 64,
+        statuses: int | None = None,
         gate: Gate | None = None,
         watched: Callable[[str], Pod | None] = lambda key: None,
         patience: Patience = Patience(),  # noqa: B008
         seed: int = 0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """`in_flight`: slots of the first lane. `statuses`: those of the other one; if missing, a quarter as many."""
         self.counts = Counts()
         self.pending = 0
         """Submitted and not finished."""
+        self._urgent = 0
+        """Those of the first lane."""
+        self._unsent = 0
+        """Those of them that have not been sent once."""
         self._gate: Gate = gate or Unfenced()
         self._api = api.while_not(lambda: self._gate.lost)
         self._versions = Versions(watched)
-        self._in_flight = in_flight
+        self._slots = {Lane.FIRST: in_flight, Lane.STATUS: max(in_flight // 4, 1) if statuses is None else statuses}
         self._patience = patience
         self._dice = random.Random(seed)
         self._clock = clock
         self._lines = _Lines()
-        self._workers: set[asyncio.Task[None]] = set()
+        self._workers: dict[Lane, set[asyncio.Task[None]]] = {lane: set() for lane in Lane}
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._room = asyncio.Event()
-        self._idle = asyncio.Event()
-        self._idle.set()
+        self._all_sent = asyncio.Event()
+        self._ended_one = asyncio.Event()
+        self._draining = False
         self._stopped = False
         self._closed = False
         self.on_failed: list[Callable[[BaseException], None]] = []
         """Called if a worker ends because of an unexpected error: some writes may never be sent."""
+        self.on_sent: list[Callable[[Work, float], None]] = []
+        """Called for each dangerous write, with the seconds from its decision to its first request."""
 
-    def submit(self, work: Work, done: Callback = lambda work, outcome: None) -> None:
-        """Start a write; `done` is called in the event loop with its outcome."""
+    def submit(
+        self,
+        work: Work,
+        done: Callback = lambda work, outcome: None,
+        lane: Lane = Lane.FIRST,
+        since: float | None = None,
+    ) -> None:
+        """Start a write; `done` is called in the event loop with its outcome. `since`: when it was decided."""
         if self._closed:
             raise RuntimeError("the executor is closed")
         if self._stopped:  # the lease is lost, and the loop has not noticed yet
             return
         self.pending += 1
-        self._idle.clear()
-        if self._lines.join(_Entry(work, done)):
+        self._urgent += lane is Lane.FIRST
+        self._unsent += lane is Lane.FIRST
+        entry = _Entry(work, done, lane, self._clock() if since is None else since)
+        overtaken = self._lines.take_statuses(work.key) if lane is Lane.FIRST else []
+        if self._lines.join(entry):
+            self._cancel_timer(work.key)
             self._begin(work.key)
+        self._after(entry, overtaken)
+
+    def _after(self, entry: _Entry, overtaken: list[_Entry]) -> None:
+        """Put statuses behind the write that has overtaken them, without those that it supersedes."""
+        for status in overtaken:
+            if _supersedes(entry.work, status.work):
+                self._drop(status)
+            elif self._lines.join(status):
+                self._begin(status.work.key)
+
+    def _drop(self, entry: _Entry) -> None:
+        self.pending -= 1
+        self.counts.superseded += 1
+        why = Conflict("not sent: a later write makes it pointless", path=entry.work.key, reason=SUPERSEDED)
+        self._tell(entry, Failed(why))
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing is sent any more."""
+        return self._stopped
 
     def withdraw_bind(self, pod: str, why: ApiError) -> None:
         """Fail the bind of a pod before its next request: unless it has been sent, and is accepted or not settled."""
@@ -171,22 +273,26 @@ class Executor:
         self._stopped = True
 
     async def drain(self, timeout: float | None = None) -> bool:
-        """Wait until nothing is pending; false after the timeout."""
+        """Start no more statuses, and wait until nothing else is pending or in flight; false after the timeout."""
+        self._draining = True
         try:
             async with asyncio.timeout(timeout):
-                await self._idle.wait()
+                while self._urgent or self._lines.sending:
+                    self._ended_one.clear()
+                    await self._ended_one.wait()
             return True
         except TimeoutError:
             return False
 
     async def has_room(self, patience: float) -> None:
-        """Wait until everything pending can be in flight at once, at most this many seconds."""
-        if self.pending <= self._in_flight:
-            return
-        self._room.clear()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(patience):
-                await self._room.wait()
+        """Wait until all that is pending in the first lane can be in flight at once, at most this many seconds."""
+        if self._urgent > self._slots[Lane.FIRST]:
+            await _wait(self._room, patience)
+
+    async def all_sent(self, patience: float) -> None:
+        """Wait until all of the first lane have been sent once, at most this many seconds."""
+        if self._unsent:
+            await _wait(self._all_sent, patience)
 
     async def close(self) -> None:
         """Stop at once: pending writes are dropped without a callback. Call `drain` first to finish them."""
@@ -194,7 +300,7 @@ class Executor:
         self._closed = True
         for timer in self._timers.values():
             timer.cancel()
-        workers = list(self._workers)
+        workers = [worker for lane in Lane for worker in self._workers[lane]]
         for worker in workers:
             worker.cancel()
         await asyncio.gather(*workers, return_exceptions=True)
@@ -216,25 +322,45 @@ class Executor:
             entry.base = self._versions.newest(entry.work.key, entry.base)
 
     def _ready(self, key: str) -> None:
-        self._lines.ready.append(key)
-        self._start()
+        lane = self._lines.entries[key][0].lane
+        if lane is Lane.FIRST:
+            self._lines.ready.append(key)
+        else:
+            self._lines.statuses.put(tenant_of(key), key)
+        self._start(lane)
 
-    def _start(self) -> None:
-        free = 0 if self._stopped else self._in_flight - len(self._workers)
-        for _ in range(min(free, len(self._lines.ready))):
-            worker = asyncio.get_running_loop().create_task(self._work())
-            self._workers.add(worker)
+    def _start(self, lane: Lane) -> None:
+        workers = self._workers[lane]
+        free = self._slots[lane] - len(workers) if self._may_start(lane) else 0
+        for _ in range(min(free, self._lines.ready_in(lane))):
+            worker = asyncio.get_running_loop().create_task(self._work(lane))
+            workers.add(worker)
             worker.add_done_callback(self._ended)
+
+    def _may_start(self, lane: Lane) -> bool:
+        return not self._stopped and not (self._draining and lane is Lane.STATUS)
 
     def _ended(self, worker: asyncio.Task[None]) -> None:
         if not worker.cancelled() and (error := worker.exception()) is not None:
             for listener in self.on_failed:
                 listener(error)
 
-    async def _work(self) -> None:
+    async def _work(self, lane: Lane) -> None:
         try:
-            while self._lines.ready and not self._stopped:
-                await self._step(self._lines.ready.popleft())
+            while self._lines.ready_in(lane) and self._may_start(lane):
+                key = self._lines.next_in(lane)
+                entry = self._lines.entries[key][0]
+                self._lines.sending.add(key)
+                try:
+                    await self._step(key)
+                finally:
+                    self._lines.sending.discard(key)
+                    self._ended_one.set()
+                self._sending(entry)
+                if isinstance(entry.work, Guarded) and entry.attempts == 1 and entry.sent is not None:
+                    for listener in self.on_sent:
+                        listener(entry.work, entry.sent - entry.since)
+                self._let_pass(key)
         except NotLeading as error:
             if not self._stopped:
                 log.warning("%d writes are dropped: %s", self.pending, error)
@@ -243,7 +369,21 @@ class Executor:
             # Here, not when the task is done: a submit in between must see that a worker may start.
             current = asyncio.current_task()
             assert current is not None
-            self._workers.discard(current)
+            self._workers[lane].discard(current)
+
+    def _let_pass(self, key: str) -> None:
+        """A status that was in flight and is to be repeated does so after writes of the first lane."""
+        line = self._lines.entries.get(key, deque())
+        urgent = next((entry for entry in line if entry.lane is Lane.FIRST), None)
+        if key in self._timers and urgent is not None and line[0].lane is Lane.STATUS:
+            overtaken = self._lines.take_statuses(key)
+            self._cancel_timer(key)
+            self._begin(key)
+            self._after(urgent, overtaken)
+
+    def _cancel_timer(self, key: str) -> None:
+        if (timer := self._timers.pop(key, None)) is not None:
+            timer.cancel()
 
     async def _step(self, key: str) -> None:
         entry = self._lines.entries[key][0]
@@ -277,10 +417,10 @@ class Executor:
         work = entry.work
         try:
             if not isinstance(work, Guarded):
-                return await attempt(self._api, work, entry.attempts)
+                return await attempt(self._api.noting(partial(self._sending, entry)), work, entry.attempts)
             if entry.unanswered:
                 return await settle(self._api, work, entry.base, self._gate.epoch)
-            return await send(self._api, work, entry.base)
+            return await send(self._api.noting(partial(self._sending, entry)), work, entry.base)
         except NotLeading:
             raise
         except Exception as error:
@@ -288,6 +428,14 @@ class Executor:
             log.exception("%s failed", work)
             unknown = ApiError(f"{type(error).__name__}: {error}")
             return Unanswered(unknown) if isinstance(work, Guarded) else Again(unknown)
+
+    def _sending(self, entry: _Entry) -> None:
+        """The first request of a write is about to be written, or it ends without one."""
+        if entry.sent is None:
+            entry.sent = self._clock()
+            self._unsent -= entry.lane is Lane.FIRST
+            if not self._unsent:
+                self._all_sent.set()
 
     def _moved(self, entry: _Entry, outcome: Moved[Any], settling: bool) -> Moved[Any] | Failed:
         """Announce a write for another version, unless others change the object again and again."""
@@ -330,18 +478,34 @@ class Executor:
         elif isinstance(outcome, Done):
             self._versions.answered(key, outcome.body)
         self.pending -= 1
+        self._urgent -= entry.lane is Lane.FIRST
         if isinstance(outcome, Failed):
             self.counts.failed += 1
             log.warning("%s failed: %s", entry.work, outcome.error)
         else:
             self.counts.done += 1
+        self._tell(entry, outcome)
+        if self._lines.leave(key):
+            self._begin(key)
+        if self._urgent <= self._slots[Lane.FIRST]:
+            self._room.set()
+
+    def _tell(self, entry: _Entry, outcome: Outcome) -> None:
         try:
             entry.done(entry.work, outcome)
         except Exception:
             log.exception("the callback of %s failed", entry.work)
-        if self._lines.leave(key):
-            self._begin(key)
-        if self.pending <= self._in_flight:
-            self._room.set()
-        if not self.pending:
-            self._idle.set()
+
+
+async def _wait(event: asyncio.Event, patience: float) -> None:
+    event.clear()
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(patience):
+            await event.wait()
+
+
+def _supersedes(later: Work, status: Work) -> bool:
+    """Whether a write makes an earlier status of its object pointless: it is dangerous, or writes the same part."""
+    if isinstance(later, Guarded):
+        return True
+    return isinstance(later, Patch) and isinstance(status, Patch) and later.path == status.path

@@ -42,6 +42,12 @@ def waits(pod: str, reason: str, message: str, created: float, node: str | None)
     return Patch(PODS.path(namespace, name, "status"), body, "strategic")
 
 
+def promises(patch: Patch) -> bool:
+    """Whether a patch changes the node that is promised to a pod: later leaders rely on it."""
+    status = patch.body.get("status") if isinstance(patch.body, dict) else None
+    return isinstance(status, dict) and "nominatedNodeName" in status
+
+
 class QueueShows(msgspec.Struct, frozen=True):
     """What the status of a queue should say."""
 
@@ -98,7 +104,8 @@ class QueueStatus:
         patches: list[Patch] = []
         due: list[float] = []
         summaries = 0
-        for queue, shows in wanted.items():
+        # Those that were not written for the longest time come first.
+        for queue, shows in sorted(wanted.items(), key=lambda item: self._at.get(item[0], -math.inf)):
             has = {name: quantity(name, amount) for name, amount in shows.allocated.items()}
             summary = shows.summary(accelerators) if self._is_kept else None
             known = before.get(queue) or _read(shown.get(queue))

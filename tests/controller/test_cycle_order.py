@@ -1,0 +1,63 @@
+"""In one cycle binds are sent first; what people read is made after that."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+from tests.kube.picture.test_one_reader import pod, thing
+from tests.support.objects import decoded
+from tests.support.sockets import until
+
+from maar.config.file import default_config
+from maar.controller.loop import Cycle, Loop
+from maar.controller.settings.brakes import Brakes
+from maar.controller.settings.settings import Settings
+from maar.controller.snapshots.cache import Cache
+from maar.controller.writing.outbox import Outbox
+from maar.kube.picture.picture import Picture
+from maar.model.plan import Plan
+from maar.registry import catalog
+
+
+class Sent:
+    """An outbox whose writes leave when told to."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.left = asyncio.Event()
+
+    def send(self, plan: Plan, now: float, decided: float | None = None) -> None:
+        self.calls.append(f"send {len(plan.bind)}")
+
+    async def all_sent(self, patience: float) -> None:
+        self.calls.append("wait")
+        await self.left.wait()
+
+    def report(self, plan: Plan, now: float) -> None:
+        self.calls.append("report")
+
+    def due(self, now: float) -> float | None:
+        return None
+
+
+def test_reports_and_listeners_come_after_the_binds_have_left() -> None:
+    async def story() -> None:
+        picture, outbox = Picture(frozenset({"maar"})), Sent()
+        for item in (
+            thing("v1", "Node", "n1", status={"allocatable": {"cpu": "8", "nvidia.com/gpu": "8", "pods": "110"}}),
+            pod("train"),
+        ):
+            picture.put(*decoded(item))
+        config = default_config(catalog())
+        loop = Loop(Cache(picture), cast(Outbox, cast(Any, outbox)), lambda: (config, None), Settings(), Brakes())
+        cycles: list[Cycle] = []
+        loop.on_cycle.append(cycles.append)
+        cycle = asyncio.create_task(loop.once())
+        await until(lambda: "wait" in outbox.calls)
+        assert (["send 1", "wait"], []) == (outbox.calls, cycles)
+        outbox.left.set()
+        await cycle
+        assert (["send 1", "wait", "report"], 1) == (outbox.calls, len(cycles))
+
+    asyncio.run(story())
