@@ -2,8 +2,9 @@
 
 Many writes are in flight at once, up to a bound. Writes to the same object are sent one after the other, in the order
 of submission. An attempt that can be repeated is repeated, with growing delays during which other writes are sent. A
-dangerous write (`guarded`) is announced first, when all earlier writes to its object have ended. Every other outcome
-goes to the submitter, which corrects the cache. The executor decides nothing, and sends nothing once the lease is lost.
+dangerous write (`guarded`) is announced first, when all earlier writes to its object have ended. An eviction that is
+refused because its pod has another version is announced again as decided, with all evictions of its gang, and then sent
+by uid alone, until the pod is gone or going. Every other outcome goes to the submitter, which corrects the cache. The executor decides nothing, and sends nothing once the lease is lost.
 """
 
 from __future__ import annotations
@@ -24,9 +25,22 @@ from maar.kube.client.backoff import jittered
 from maar.kube.client.errors import ApiError, Conflict, DisruptionRefused, NotLeading
 from maar.kube.wire.api_resources import PODS
 from maar.kube.wire.pods import Pod
+from maar.kube.write.decided import Victim
 from maar.kube.write.fence import REFUSED
-from maar.kube.write.guarded import Bind, Delete, Evict, Guarded, Moved, OnPod, Unanswered, Verdict, send, settle
-from maar.kube.write.intents import Gate, Unfenced
+from maar.kube.write.guarded import (
+    Bind,
+    Delete,
+    Evict,
+    Guarded,
+    Moved,
+    OnPod,
+    Unanswered,
+    Verdict,
+    evict_by_uid,
+    send,
+    settle,
+)
+from maar.kube.write.intents import LONGEST, Gate, Unfenced
 from maar.kube.write.outcomes import Again, Done, Failed, Outcome
 from maar.kube.write.versions import Versions
 from maar.kube.write.work import Create, Patch, Work, attempt
@@ -38,7 +52,7 @@ log = logging.getLogger(__name__)
 Callback = Callable[[Work, Outcome], None]
 
 MOVES = 5
-"""How often a dangerous write is announced again because another client changed its object."""
+"""How often a bind or a resize is announced again because another client changed its object."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +87,15 @@ class _Entry:
     unanswered: bool = False
     """Whether the last request of a dangerous write must be settled."""
     moves: int = 0
+    deciding: bool = False
+    """Whether the eviction is being announced as decided."""
+    decided: bool = False
+    """Whether it is, so that it may be sent by uid alone."""
+    parked: bool = False
+    """Whether nothing is sent before it is decided."""
+    doubt: float | None = None
+    """When a request by uid alone last got no answer."""
+    ended: bool = False
     withdrawn: ApiError | None = None
     """Why it must not be sent any more."""
 
@@ -126,6 +149,8 @@ class Executor:
         self._lines = _Lines()
         self._workers: set[asyncio.Task[None]] = set()
         self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._gangs: dict[str, dict[int, _Entry]] = {}
+        """The evictions of each gang that have not ended."""
         self._room = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -142,7 +167,10 @@ class Executor:
             return
         self.pending += 1
         self._idle.clear()
-        if self._lines.join(_Entry(work, done)):
+        entry = _Entry(work, done)
+        if isinstance(work, Evict) and work.gang:
+            self._gangs.setdefault(work.gang, {})[id(entry)] = entry
+        if self._lines.join(entry):
             self._begin(work.key)
 
     def withdraw_bind(self, pod: str, why: ApiError) -> None:
@@ -202,7 +230,7 @@ class Executor:
     def _begin(self, key: str) -> None:
         """The next step of the first entry of a key: a dangerous write is announced first."""
         entry = self._lines.entries[key][0]
-        if isinstance(entry.work, Guarded) and not entry.unanswered:
+        if isinstance(entry.work, Guarded) and not entry.unanswered and not entry.decided:
             self._gate.announce(key, partial(self._fix, entry), partial(self._ready, key))
         else:
             self._ready(key)
@@ -252,11 +280,16 @@ class Executor:
             return
         if not entry.attempts:
             entry.begun = self._clock()
-        settling = entry.unanswered
+        by_uid, settling = entry.decided, entry.unanswered
         outcome = await self._once(entry)
         entry.attempts += 1
-        entry.unanswered = isinstance(outcome, Unanswered)
-        if isinstance(outcome, Moved):
+        entry.unanswered = isinstance(outcome, Unanswered) and not by_uid
+        if isinstance(outcome, Moved) and isinstance(entry.work, Evict) and not settling:
+            self._decide(key, entry)
+            return
+        if by_uid and isinstance(outcome, Again | Unanswered):
+            outcome = self._insist(entry, outcome)
+        elif isinstance(outcome, Moved):
             outcome = self._moved(entry, outcome, settling)
         elif isinstance(outcome, Again):
             outcome = self._patient(entry, outcome)
@@ -278,6 +311,9 @@ class Executor:
         try:
             if not isinstance(work, Guarded):
                 return await attempt(self._api, work, entry.attempts)
+            if entry.decided:
+                assert isinstance(work, Evict)
+                return await evict_by_uid(self._api, work.victim)
             if entry.unanswered:
                 return await settle(self._api, work, entry.base, self._gate.epoch)
             return await send(self._api, work, entry.base)
@@ -288,6 +324,43 @@ class Executor:
             log.exception("%s failed", work)
             unknown = ApiError(f"{type(error).__name__}: {error}")
             return Unanswered(unknown) if isinstance(work, Guarded) else Again(unknown)
+
+    def _decide(self, key: str, entry: _Entry) -> None:
+        """The pod of an eviction has another version: go on by uid alone, once its whole gang is announced so."""
+        assert isinstance(entry.work, Evict)
+        if entry.decided:  # meanwhile, with another pod of its gang
+            self._ready(key)
+            return
+        entry.parked = True
+        if entry.deciding:
+            return
+        gang = self._gangs.get(entry.work.gang, {id(entry): entry}).values()
+        for part in _parts([other for other in gang if not other.deciding and not other.decided]):
+            for other in part:
+                other.deciding = True
+            self._gate.decide(partial(_victims, part), partial(self._decided, part))
+
+    def _decided(self, entries: list[_Entry]) -> None:
+        """These evictions are announced as decided."""
+        for entry in entries:
+            entry.deciding, entry.decided = False, True
+            if entry.parked and not entry.ended:
+                entry.parked = False
+                self._ready(entry.work.key)
+
+    def _insist(self, entry: _Entry, outcome: Again | Unanswered) -> Again | Unanswered | Failed:
+        """Evict by uid again. No fence settles a request without a version, so one without an answer is repeated.
+
+        A refusal of every later request, as by a budget, ends it only when no earlier one can take effect any more.
+        """
+        now, patience = self._clock(), self._patience
+        # 500 is an answer: for example of a server that finds two budgets for one pod.
+        if isinstance(outcome, Unanswered) and outcome.error.status != 500:
+            entry.doubt = now
+        limit = patience.disruption if isinstance(outcome.error, DisruptionRefused) else patience.unanswered
+        if now - entry.begun < limit or (entry.doubt is not None and now - entry.doubt < patience.unanswered):
+            return outcome
+        return Failed(outcome.error)
 
     def _moved(self, entry: _Entry, outcome: Moved[Any], settling: bool) -> Moved[Any] | Failed:
         """Announce a write for another version, unless others change the object again and again."""
@@ -329,6 +402,12 @@ class Executor:
                 self._gate.settled(key)
         elif isinstance(outcome, Done):
             self._versions.answered(key, outcome.body)
+        entry.ended = True
+        if isinstance(entry.work, Evict) and entry.work.gang:
+            gang = self._gangs[entry.work.gang]
+            del gang[id(entry)]
+            if not gang:
+                del self._gangs[entry.work.gang]
         self.pending -= 1
         if isinstance(outcome, Failed):
             self.counts.failed += 1
@@ -345,3 +424,21 @@ class Executor:
             self._room.set()
         if not self.pending:
             self._idle.set()
+
+
+def _victims(entries: list[_Entry]) -> list[Victim]:
+    """The pods of evictions that have not ended."""
+    return [entry.work.victim for entry in entries if isinstance(entry.work, Evict) and not entry.ended]
+
+
+def _parts(entries: list[_Entry]) -> list[list[_Entry]]:
+    """Evictions that one write of the Lease has room for: all of a gang, unless it has thousands of pods."""
+    parts: list[list[_Entry]] = []
+    room = 0
+    for entry, victim in zip(entries, _victims(entries), strict=True):
+        if room < victim.length:
+            parts.append([])
+            room = LONGEST
+        parts[-1].append(entry)
+        room -= victim.length
+    return parts
