@@ -53,8 +53,8 @@ from maar.kube.wire.annotations import ELASTIC
 from maar.kube.wire.api_resources import PODS, QUEUES, Resource
 from maar.kube.wire.base import Object
 from maar.kube.wire.pods import Pod
-from maar.kube.write.events import EventWriter
 from maar.kube.write.decided import Victim
+from maar.kube.write.events import EventWriter
 from maar.kube.write.executor import Executor
 from maar.kube.write.intents import Intents
 from maar.model.queues import DEFAULT

@@ -1,4 +1,4 @@
-"""Decided evictions: a pod whose owner changes it all the time is evicted by uid alone, announced with its whole gang."""
+"""Decided evictions: pods whose owners change them all the time are evicted by uid alone, announced gang by gang."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def test_all_victims_of_a_gang_are_decided_in_one_announcement() -> None:
             api = await Api.open(Access(address))
             executor = Executor(api, patience=QUICK, gate=gate)
             for name, gang in (("done", "g"), ("late", "g"), ("a", "g"), ("other", "h")):
-                executor.submit(Evict(seen(name), gang=gang), lambda work, o: ended.setdefault(work.key[-5:], o))
+                executor.submit(Evict(seen(name), gang=gang), lambda work, o: ended.update({work.key: o}))
             await until(lambda: len(ended) == 2 and bool(gate.waiting) and len(sent) == 4)
             assert [["late", "a"]] == gate.write(), "all of the gang that are not evicted yet, and nobody else"
             await until(lambda: ("a", True) in sent)
@@ -292,7 +292,12 @@ def test_a_text_of_another_epoch_is_of_a_maar_that_did_not_know_it() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["{", "[]", '{"epoch": 7, "evict": {"/x": {"a": ["u", 1]}}}', f'{{"epoch": 7, "evict": {{"{PODS}": {{"a": []}}}}}}'],
+    [
+        "{",
+        "[]",
+        '{"epoch": 7, "evict": {"/x": {"a": ["u", 1]}}}',
+        f'{{"epoch": 7, "evict": {{"{PODS}": {{"a": []}}}}}}',
+    ],
 )
 def test_a_text_that_is_none_is_an_error(text: str) -> None:
     with pytest.raises(ValueError, match=r"Expected|malformed|truncated|not a pod"):

@@ -4,7 +4,8 @@ Many writes are in flight at once, up to a bound. Writes to the same object are 
 of submission. An attempt that can be repeated is repeated, with growing delays during which other writes are sent. A
 dangerous write (`guarded`) is announced first, when all earlier writes to its object have ended. An eviction that is
 refused because its pod has another version is announced again as decided, with all evictions of its gang, and then sent
-by uid alone, until the pod is gone or going. Every other outcome goes to the submitter, which corrects the cache. The executor decides nothing, and sends nothing once the lease is lost.
+by uid alone, until the pod is gone or going. Every other outcome goes to the submitter, which corrects the cache. The
+executor decides nothing, and sends nothing once the lease is lost.
 """
 
 from __future__ import annotations
@@ -45,12 +46,27 @@ from maar.kube.write.outcomes import Again, Done, Failed, Outcome
 from maar.kube.write.versions import Versions
 from maar.kube.write.work import Create, Patch, Work, attempt
 
-__all__ = ["Bind", "Create", "Delete", "Done", "Evict", "Executor", "Failed", "Outcome", "Patch", "Patience", "Work"]
+__all__ = [
+    "OFTEN",
+    "Bind",
+    "Create",
+    "Delete",
+    "Done",
+    "Evict",
+    "Executor",
+    "Failed",
+    "Outcome",
+    "Patch",
+    "Patience",
+    "Work",
+]
 
 log = logging.getLogger(__name__)
 
 Callback = Callable[[Work, Outcome], None]
 
+OFTEN = "ChangedOften"
+"""The reason of a bind or a resize that failed because others changed its object again and again."""
 MOVES = 5
 """How often a bind or a resize is announced again because another client changed its object."""
 
@@ -368,7 +384,7 @@ class Executor:
         late = self._clock() - entry.begun >= self._patience.unanswered
         if entry.moves > MOVES or late:
             why = "did not answer" if late else f"refused it {entry.moves} times, because others changed the object"
-            return Failed(Conflict(f"the server {why}", path=entry.work.key))
+            return Failed(Conflict(f"the server {why}", reason="" if late else OFTEN, path=entry.work.key))
         return outcome
 
     def _patient(self, entry: _Entry, outcome: Again) -> Again | Failed:

@@ -6,9 +6,9 @@ renew for `renew_seconds` gives up before a standby may take over after `lease_s
 
 Two annotations make a change of leaders safe, whatever the clocks say (`intents`): an epoch, which every new leader
 raises in the same write that wins the Lease, and the intents of the leader, which its successor reads in that same
-version. A third one states its decided evictions (`decided`). A leader holds the Lease only as long as holder and epoch are its own. If another process led in between, it
-has lost, even if the Lease is free again. If somebody deletes the Lease, the epoch goes on from the highest one known,
-and the intents count as unreadable.
+version. A third one states its decided evictions (`decided`). A leader holds the Lease only as long as holder and epoch
+are its own. If another process led in between, it has lost, even if the Lease is free again. If somebody deletes the
+Lease, the epoch goes on from the highest one known, and the intents count as unreadable.
 
 A standby watches the Lease. So it counts from the last renewal, and tries at the moment when the Lease expires or is
 released. The watch is only a signal: the Lease itself is always read. Without the right to watch, a standby looks every
