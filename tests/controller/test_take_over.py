@@ -1,8 +1,9 @@
-"""The fences of a take-over, against a server that fails and refuses."""
+"""The fences and evictions of a take-over, against a server that fails and refuses."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import Counter
 from typing import Any
 
@@ -10,9 +11,10 @@ import pytest
 from aiohttp import web
 from tests.support.sockets import answer, cut, refusal, serving
 
-from maar.controller.take_over import fence_all
+from maar.controller.take_over import evict_all, fence_all
 from maar.kube.client.access import Access
 from maar.kube.client.api import Api
+from maar.kube.write.decided import Victim
 
 PODS = "/api/v1/namespaces/default/pods"
 
@@ -73,3 +75,87 @@ def test_an_object_whose_webhook_is_down_does_not_stop_a_take_over_for_ever() ->
     asked = fenced({"a": [500], "b": [200]}, patience=0.5)
     assert 1 < asked["a/status"] < 10
     assert 1 == asked["b/status"]
+
+
+# -- decided evictions
+
+
+def victims(*names: str, **more: Any) -> list[Victim]:
+    return [Victim(f"{PODS}/{name}", f"u-{name}", 5, **more) for name in names]
+
+
+def evicted(plays: dict[str, list[Any]], patience: float = 60.0, **more: Any) -> tuple[Counter[str], list[str]]:
+    """Carry out these evictions. Returns how often the server was asked for each, and the pods that are gone."""
+    asked: Counter[str] = Counter()
+    gone: list[str] = []
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        name = request.path.removeprefix(f"{PODS}/").partition("/")[0]
+        asked[f"{request.method} {name}"] += 1
+        if request.method == "GET":
+            return answer(play) if isinstance(play := plays[f"GET {name}"][0], dict) else refusal(play)
+        body = json.loads(await request.read())
+        options = body.get("deleteOptions", body)
+        assert ({"uid": f"u-{name}"}, 5) == (options["preconditions"], options["gracePeriodSeconds"])
+        said = plays[name][min(asked[f"{request.method} {name}"], len(plays[name])) - 1]
+        if said is cut:
+            cut(request)
+        if said == "budget":
+            causes = [{"reason": "DisruptionBudget", "message": "one must stay"}]
+            return refusal(429, "TooManyRequests", "because", causes=causes)
+        return answer({}) if said == 200 else refusal(said, "", "because")
+
+    async def main() -> None:
+        async with serving(handle) as address:
+            api = await Api.open(Access(address))
+            names = [name for name in plays if not name.startswith("GET")]
+            await evict_all(api, victims(*names, **more), patience, done=gone.append)
+            await api.close()
+
+    asyncio.run(main())
+    return asked, [path.rpartition("/")[2] for path in gone]
+
+
+def found(name: str = "a", uid: str = "u-a", phase: str = "Running", **metadata: Any) -> dict[str, Any]:
+    named = {"name": name, "namespace": "default", "uid": uid, "resourceVersion": "2", **metadata}
+    return {"metadata": named, "spec": {"nodeName": "n"}, "status": {"phase": phase}}
+
+
+@pytest.mark.parametrize("trouble", [401, 429, 500, 503, cut])
+def test_a_decided_eviction_without_an_answer_is_sent_until_it_has_one(trouble: Any) -> None:
+    asked, gone = evicted({"a": [trouble, trouble, 200]})
+    assert 3 <= asked["POST a"]
+    assert ["a"] == gone
+
+
+def test_victims_that_are_to_be_deleted_are_deleted() -> None:
+    assert ({"DELETE a": 1}, ["a"]) == evicted({"a": [200]}, deletes=True)
+
+
+def test_a_pod_that_is_gone_or_going_or_another_one_is_settled() -> None:
+    assert ["a"] == evicted({"a": [404]})[1]
+    assert ["a"] == evicted({"a": [409], "GET a": [404]})[1]
+    assert ["a"] == evicted({"a": [409], "GET a": [found(uid="another")]})[1]
+    assert ["a"] == evicted({"a": [409], "GET a": [found(deletionTimestamp="2030-01-01T00:00:00Z")]})[1]
+
+
+def test_a_pod_that_changes_all_the_time_is_evicted_when_the_server_adds_the_version_itself() -> None:
+    asked, gone = evicted({"a": [409] * 4 + [200], "GET a": [found(phase="Pending")]})
+    assert (5, ["a"]) == (asked["POST a"], gone)
+
+
+@pytest.mark.parametrize(("said", "times"), [("budget", 1), (403, 1)])
+def test_a_budget_or_a_missing_right_does_not_delay_a_take_over(
+    said: Any, times: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A tenant can write budgets. The pod gets a fence then, as others."""
+    asked, gone = evicted({"a": [said], "b": [200]})
+    assert (times, ["b"]) == (asked["POST a"], gone)
+    assert 1 == sum("a late request may still do so" in record.getMessage() for record in caplog.records)
+
+
+@pytest.mark.parametrize("said", [409, 500])
+def test_a_pod_that_the_server_never_evicts_delays_a_take_over_for_a_while_only(said: int) -> None:
+    asked, gone = evicted({"a": [said], "GET a": [found()], "b": [200]}, patience=0.5)
+    assert 1 < asked["POST a"] < 10
+    assert ["b"] == gone

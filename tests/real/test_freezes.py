@@ -1,12 +1,16 @@
 """Leaders that are frozen for longer than their lease continue in the middle of a burst with evictions and resizes.
 
-Gangs are ReplicaSets, so that evicted pods come back. Elastic Jobs grow and shrink in what gangs leave. MAAR_FREEZES is
-the number of rounds.
+Gangs are ReplicaSets, so that evicted pods come back. Elastic Jobs grow and shrink in what gangs leave. An owner
+changes all running pods of low priority all the time. MAAR_FREEZES is the number of rounds.
+
+In another story the leader is frozen while its decided evictions, by uid alone, are on their way. They arrive after its
+successor has carried them out, and pods of the same names run again.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import random
 import signal
@@ -18,13 +22,14 @@ import pytest
 from tests.support.burst import PER_NODE
 from tests.support.elastic_story import CONFIG
 from tests.support.faults.witness import Witness, Wrong, watching
-from tests.support.live import NAMESPACE, Live, Seen, connected
+from tests.support.holding import HoldingProxy
+from tests.support.live import NAMESPACE, Live, Seen, bound, connected
 from tests.support.real.cluster import RealCluster
 from tests.support.scheduler import Child
 
 from maar.kube.client.errors import NotFound
 from maar.kube.kinds import batchjob, volcano_podgroup
-from maar.kube.wire.api_resources import EVENTS, LEASES
+from maar.kube.wire.api_resources import EVENTS, LEASES, PODS
 
 FREEZES = int(os.environ.get("MAAR_FREEZES", "5"))
 NODES = 8
@@ -81,6 +86,16 @@ class Load:
             for path in (f"{SETS}/{gone}", volcano_podgroup.KIND.resource.path(NAMESPACE, gone)):
                 await self._live.api.delete(path)
 
+    async def never_rests(self) -> None:
+        """Change all running pods of low priority, again and again."""
+        number = 0
+        while True:
+            number += 1
+            note = {"metadata": {"annotations": {"example.com/number": str(number)}}}
+            low = [p for p in await self._live.pods() if p.node and p.group and int(p.group[1:]) % 2 == 0]
+            patches = (self._live.api.patch(PODS.path(NAMESPACE, pod.name), note) for pod in low)
+            await asyncio.gather(asyncio.sleep(0.1), *patches, return_exceptions=True)
+
     async def decided(self) -> bool:
         """Whether the newest gang runs in part or knows why it waits."""
         newest = list(self.sizes)[-1]
@@ -102,10 +117,11 @@ class Replicas:
         self._config.write_text(CONFIG)
         self.children: list[Child] = []
 
-    def start(self) -> None:
+    def start(self, kubeconfig: Path | None = None) -> Child:
         log = self._folder / f"maar-{len(self.children)}.log"
         options = ("--config", str(self._config), "--history", "none", "--lease-duration", str(LEASE_S))
-        self.children.append(Child(self._kubeconfig, log, *options))
+        self.children.append(Child(kubeconfig or self._kubeconfig, log, *options))
+        return self.children[-1]
 
     async def leader(self) -> Child:
         """The process that holds the lease."""
@@ -170,9 +186,15 @@ def test_frozen_leaders_that_continue_do_no_harm(real_cluster: RealCluster, tmp_
                 replicas.start()
                 await replicas.leader()
                 replicas.start()
-                for _ in range(FREEZES):
-                    await freeze(live, load, replicas, seen.witness)
-                await live.until(load.is_whole, "no gang is in part")
+                restless = asyncio.create_task(load.never_rests())
+                try:
+                    for _ in range(FREEZES):
+                        await freeze(live, load, replicas, seen.witness)
+                    await live.until(load.is_whole, "no gang is in part")
+                    assert not restless.done()
+                finally:
+                    restless.cancel()
+                    await asyncio.gather(restless, return_exceptions=True)
                 assert sum(bound) > FREEZES / 2, "most freezes were in the middle of a burst"
                 assert {"Preempted", "Resized"} <= await _reasons(live), "there were evictions and resizes"
                 sizes = [await _size(live, name) for name in ELASTIC]
@@ -187,6 +209,70 @@ def test_frozen_leaders_that_continue_do_no_harm(real_cluster: RealCluster, tmp_
             assert PER_NODE == seen.witness.most
 
     real_cluster.start_controller_manager(CONTROLLERS)
+    asyncio.run(story())
+
+
+@pytest.mark.slow
+def test_decided_evictions_of_a_frozen_leader_are_carried_out_by_its_successor_and_late_copies_do_nothing(
+    real_cluster: RealCluster, tmp_path: Path
+) -> None:
+    """The beneficiary goes while the leader is frozen. New pods of the same names run before its requests arrive."""
+    size, nodes = 4, 4
+
+    async def round_of(live: Live, number: int, replicas: Replicas, proxy: HoldingProxy) -> None:
+        old = replicas.start(proxy.kubeconfig(tmp_path / f"kubeconfig-{number}", real_cluster.token))
+        assert await replicas.leader() is old
+        hers, mine = f"hers{number}", f"mine{number}"
+        await live.gang(hers, size, gpu=8)
+        await live.until(bound(hers, size))
+        before = {pod.name: pod.uid for pod in await live.pods()}
+        proxy.restless = proxy.holds_by_uid = True
+        await live.gang(mine, 1, gpu=8, priorityClassName="high")
+        await live.eventually(lambda: proxy.held["eviction"] == size, "all victims are decided, and on their way")
+        notes = (await live.get(LEASES.path(NAMESPACE, "maar")))["metadata"]["annotations"]
+        decided = json.loads(notes["maar.dev/evictions"])["evict"][PODS.path(NAMESPACE)]
+        assert before == {name: uid for name, (uid, _) in decided.items()}
+        os.kill(old.pid, signal.SIGSTOP)
+        try:
+            await live.delete(f"{mine}-0")
+            successor = replicas.start()
+            await replicas.succeeded(old)
+            await live.until(lambda ps: not {pod.uid for pod in ps} & set(before.values()), "the victims are gone")
+            assert successor.says(f"carrying out {size} evictions that were decided")
+            note = {"annotations": {"scheduling.k8s.io/group-name": hers}}
+            for name in before:
+                await live.pod(name, gpu=8, metadata=note)
+            await live.until(bound(hers, size), "new pods of the same names run")
+            after = {pod.name: pod.uid for pod in await live.pods()}
+        finally:
+            os.kill(old.pid, signal.SIGCONT)
+        assert [409] * size == await proxy.let_through(), "they are for pods of other uids"
+        await live.eventually(lambda: not old.lives, "the old leader has ended")
+        assert old.says("lost the lease")
+        pods = await live.pods()
+        assert after == {pod.name: pod.uid for pod in pods if pod.node and not pod.leaving}
+        for name in before:
+            await live.delete(name)
+        await live.until(lambda ps: not ps, "the round is over")
+        successor.end(signal.SIGTERM)
+
+    async def story() -> None:
+        async with connected(real_cluster.kubeconfig) as live, watching(real_cluster) as seen:
+            replicas = Replicas(live, real_cluster.kubeconfig, tmp_path)
+            try:
+                await live.nodes(nodes, gpu=8)
+                await live.priority("high", 1000)
+                for number in range(FREEZES):
+                    async with HoldingProxy(real_cluster.server, real_cluster.ca) as proxy:
+                        await round_of(live, number, replicas, proxy)
+            finally:
+                for child in replicas.children:
+                    child.end()
+            await seen.caught_up()
+            assert not any(child.says("Traceback") for child in replicas.children)
+            seen.witness.check(but=[Wrong.LOST])  # the users delete gangs
+
+    real_cluster.start_kwok()
     asyncio.run(story())
 
 

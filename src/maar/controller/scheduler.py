@@ -25,7 +25,7 @@ from maar.controller.loads.gatherer import Gatherer
 from maar.controller.loop import Loop
 from maar.controller.record import Recorder
 from maar.controller.reporting.reports import Reports
-from maar.controller.reporting.subjects import Subjects
+from maar.controller.reporting.subjects import Subjects, pod_reference
 from maar.controller.reporting.tallies import MOMENT
 from maar.controller.settings.brakes import Brakes
 from maar.controller.settings.config_file import ConfigFile
@@ -53,6 +53,7 @@ from maar.kube.wire.annotations import ELASTIC
 from maar.kube.wire.api_resources import PODS, QUEUES, Resource
 from maar.kube.wire.base import Object
 from maar.kube.wire.pods import Pod
+from maar.kube.write.decided import Victim
 from maar.kube.write.events import EventWriter
 from maar.kube.write.executor import Executor, Lane
 from maar.kube.write.intents import Intents
@@ -352,7 +353,14 @@ class Scheduler:
     async def take_over(self) -> None:
         """Settle everything that earlier leaders may have sent, and learn what became of it."""
         if self._intents is not None:
-            await take_over(self._writer, self._intents, self._list_pods, self._paths)
+            evicts = not self.brakes.settings.paused
+            await take_over(
+                self._writer, self._intents, self._list_pods, self._paths, evicts=evicts, evicted=self._tell_victim
+            )
+
+    def _tell_victim(self, victim: Victim) -> None:
+        regarding = pod_reference(f"{victim.namespace}/{victim.name}", victim.uid)
+        self.events.emit(regarding, "Normal", "Preempted", "evicted: an earlier leader of Maar had decided it")
 
     async def _list_pods(self) -> None:
         """List all pods, and the kinds of elastic jobs: their size says which workers count for the limit of a queue.

@@ -4,6 +4,10 @@ The predecessor may have sent writes that have not taken effect yet. All of them
 lease. Each object in them gets a fence, after which no such write succeeds. Then all pods are listed again: the list
 has every bind that did succeed. The first cycle finishes or releases gangs that are bound in part.
 
+No fence stops an eviction that was decided (`kube.write.decided`), so it is carried out here: a late copy of the
+predecessor's request meets a pod that is gone or going. A budget that refuses it ends that, because the owner of the
+budget must not delay everybody. Then a late copy may still evict the pod, if the budget permits it.
+
 If somebody has changed the intents so that they cannot be read, everything that Maar may write to gets a fence.
 """
 
@@ -17,9 +21,12 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from maar.kube.client.api import Api
 from maar.kube.client.backoff import Backoff
-from maar.kube.client.errors import ApiError, NotLeading, ServerFault
+from maar.kube.client.errors import ApiError, DisruptionRefused, NotLeading, ServerFault
+from maar.kube.write.decided import Victim
 from maar.kube.write.fence import REFUSED, fence
+from maar.kube.write.guarded import evict_by_uid
 from maar.kube.write.intents import Intents
+from maar.kube.write.outcomes import Done, Failed
 
 logger = logging.getLogger("maar.controller")
 
@@ -31,14 +38,27 @@ gives up what it has received, so that only a request that a proxy holds back co
 
 
 async def take_over(
-    api: Api, intents: Intents, list_pods: Callable[[], Awaitable[None]], everything: Callable[[], Iterable[str]]
+    api: Api,
+    intents: Intents,
+    list_pods: Callable[[], Awaitable[None]],
+    everything: Callable[[], Iterable[str]],
+    *,
+    evicts: bool = True,
+    evicted: Callable[[Victim], None] = lambda victim: None,
 ) -> None:
     """Settle everything that earlier leaders may have sent, and learn what became of it.
 
-    `everything` returns the paths of all objects that Maar may write to.
+    `everything` returns the paths of all objects that Maar may write to. `evicts` is false if the cluster's owner has
+    paused evictions. `evicted` is called for each pod that was evicted here.
     """
     if not intents.succeeds:
         return
+    if victims := intents.inherited_decided:
+        if evicts:
+            logger.info("epoch %d: carrying out %d evictions that were decided", intents.epoch, len(victims))
+            await evict_all(api, victims.values(), done=intents.fenced_one, evicted=evicted)
+        else:
+            logger.warning("%d decided evictions of an earlier leader are left out: evictions are paused", len(victims))
     paths = intents.inherited
     if intents.unreadable:
         await list_pods()
@@ -89,3 +109,42 @@ async def _fence(api: Api, path: str, epoch: int, until: float) -> None:
                 return
             logger.log(logging.WARNING if refused else logging.DEBUG, "fence, will retry: %s", error)
             await asyncio.sleep(wait)
+
+
+async def evict_all(
+    api: Api,
+    victims: Iterable[Victim],
+    patience: float = REFUSED_SECONDS,
+    done: Callable[[str], None] = lambda path: None,
+    evicted: Callable[[Victim], None] = lambda victim: None,
+) -> None:
+    """Carry out decided evictions, and return when each pod is gone or going, or the server has refused for good.
+
+    `done` is called for each pod that is gone or going, so that it needs no fence.
+    """
+    left, until = iter(sorted(victims, key=lambda victim: victim.path)), time.monotonic() + patience
+
+    async def some() -> None:
+        for victim in left:
+            if await _evict(api, victim, until):
+                evicted(victim)
+                done(victim.path)
+
+    await asyncio.gather(*(some() for _ in range(AT_ONCE)))
+
+
+async def _evict(api: Api, victim: Victim, until: float) -> bool:
+    """Evict one pod; whether it is gone or going. Without an answer, it is tried again."""
+    backoff = Backoff(0.1, 5.0, random.Random(victim.path))
+    while True:
+        outcome = await evict_by_uid(api, victim)
+        if isinstance(outcome, Done):
+            return True
+        error = outcome.error
+        wait = backoff.next(error.retry_after)
+        refused = error.status in (409, 500) and time.monotonic() + wait >= until
+        if isinstance(outcome, Failed) or isinstance(error, DisruptionRefused) or refused:
+            logger.warning("%s was to be evicted, but a late request may still do so: %s", victim.path, error)
+            return False
+        logger.debug("eviction, will retry: %s", error)
+        await asyncio.sleep(wait)

@@ -64,7 +64,7 @@ def _key(job: Job, tasks: tuple[Task, ...]) -> object:
     pods = Counter((t.shape, t.role, t.priority, t.preempts) for t in tasks)
     limits = tuple(sorted(job.role_min.items()))
     own = (job.queue, job.namespace, job.priority, job.min_member, job.closeness, job.sla, job.preempts)
-    return (*own, limits, frozenset(pods.items()), job.broken, job.on_hold, job.settles)
+    return (*own, limits, frozenset(pods.items()), job.broken, job.on_hold, job.settles, job.rests)
 
 
 def _minimum(job: Job, tasks: tuple[Task, ...]) -> Counter[str]:

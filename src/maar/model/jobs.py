@@ -140,6 +140,8 @@ class Job(msgspec.Struct, frozen=True):
     """Whether it has an object of its own (a PodGroup), so that it also exists without pods."""
     settles: float | None = None
     """Until when more pods may be added, for a job without an object that declares their number."""
+    rests: float | None = None
+    """Until when it is not started, because it changed again and again while it was being started."""
     broken: str = ""
     """Why the job is invalid; it waits until its owner corrects it."""
     on_hold: OnHold = OnHold.NO

@@ -8,6 +8,7 @@ cycle leaves in the plan. Actions change it only through its state's verbs, insi
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import ClassVar, NamedTuple
 
 import msgspec
@@ -48,6 +49,9 @@ class Eviction(NamedTuple):
     reason: str
     cause: Cause
 
+
+RESTS = "Changing"
+"""The code of jobs that changed again and again while they were being started."""
 
 _NONE: Ints = np.zeros(0, dtype=np.int64)
 
@@ -172,6 +176,9 @@ class Session:
             self.wake(job.settles)
             what = "waits for more of its pods to be created: their total number is not declared"
             return Reason("maar", "Settling", what, since=self.waiting_since(job))
+        if job.rests is not None and self.now < job.rests:
+            self.wake(job.rests)
+            return Reason("maar", RESTS, _why_rests(job.rests), since=self.waiting_since(job))
         queue = int(self.snapshot.jobs.queue[job.index])
         if self.snapshot.jobs.refused[job.index]:
             refusal = self.snapshot.queues.refusal(job)
@@ -395,3 +402,8 @@ class Session:
     def wake_at(self) -> float | None:
         """The earliest time at which a cycle is needed without any event."""
         return min(self._wake, default=None)
+
+
+def _why_rests(until: float) -> str:
+    often = "it or its pods changed again and again while Maar was starting it"
+    return f"{often}; next try at {datetime.fromtimestamp(until, UTC):%H:%M:%S} UTC, and until then others get its room"

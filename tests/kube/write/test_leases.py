@@ -12,6 +12,7 @@ from tests.support.sockets import answer, cut, refusal, serving, stream, until
 from maar.kube.client.access import Access
 from maar.kube.client.api import Api
 from maar.kube.wire.annotations import SPARE
+from maar.kube.write.decided import Victim
 from maar.kube.write.intents import Intents
 from maar.kube.write.leases import LOST_INTENTS, Claims, LeaderElection, LeaseHeld, now_with_sleep
 
@@ -516,6 +517,83 @@ def test_intents_that_are_not_settled_survive_a_clean_stop() -> None:
 
     store = play(scene)
     assert '{"/x":["b"]}' == annotations(store)["maar.dev/intents"]
+
+
+POD = "/api/v1/namespaces/ns/pods/a"
+TEXT = '{"epoch":7,"evict":{"/api/v1/namespaces/ns/pods":{"a":["u1",30]}}}'
+
+
+def test_decided_evictions_are_written_with_the_epoch_and_dropped_when_they_are_settled() -> None:
+    async def scene(stage: Stage) -> None:
+        intents, sent = Intents(), list[str]()
+        election = stage.candidate("a", intents=intents, retry_seconds=0.5)
+        task = stage.run(election)
+        await until(lambda: election.leading)
+        victims = [Victim(POD, "u1", 30)]
+        intents.decide(lambda: victims, lambda: sent.append(annotations(stage.store)["maar.dev/evictions"]))
+        await until(lambda: bool(sent))
+        assert [TEXT.replace("7", "1", 1)] == sent
+        assert '{"/api/v1/namespaces/ns/pods":["a"]}' == annotations(stage.store)["maar.dev/intents"], (
+            "a Maar that does not know decided evictions fences the pod"
+        )
+        intents.settled(POD)
+        await until(lambda: "maar.dev/evictions" not in annotations(stage.store))
+        await stopped(task)
+
+    play(scene)
+
+
+def test_a_successor_reads_decided_evictions_and_states_them_in_its_own_epoch_until_they_are_carried_out() -> None:
+    """From its first write of the Lease on: it may die right after that."""
+
+    async def scene(stage: Stage) -> None:
+        notes = {"maar.dev/evictions": TEXT, "maar.dev/epoch": "7"}
+        stage.store.put({"metadata": {"name": "maar", "annotations": notes}, "spec": {"holderIdentity": ""}})
+        first = stage.store.version + 1
+        intents = Intents()
+        election = stage.candidate("b", intents=intents, retry_seconds=0.5)
+        task = stage.run(election)
+        await until(lambda: election.leading)
+        assert ({POD: Victim(POD, "u1", 30)}, first) == (intents.inherited_decided, stage.store.version)
+        assert TEXT.replace("7", "8", 1) == annotations(stage.store)["maar.dev/evictions"]
+        await until(lambda: stage.store.version > first)
+        assert TEXT.replace("7", "8", 1) == annotations(stage.store)["maar.dev/evictions"]
+        intents.fenced_one(POD)
+        await until(lambda: "maar.dev/evictions" not in annotations(stage.store))
+        await stopped(task)
+
+    play(scene)
+
+
+@pytest.mark.parametrize("text", [TEXT, '{"epoch":8,"evict":'], ids=["older epoch", "unreadable"])
+def test_decided_evictions_that_a_maar_without_them_left_or_somebody_changed_are_dropped(text: str) -> None:
+    """Somebody may have decided otherwise since."""
+
+    async def scene(stage: Stage) -> None:
+        notes = {"maar.dev/evictions": text, "maar.dev/epoch": "8"}
+        stage.store.put({"metadata": {"name": "maar", "annotations": notes}, "spec": {"holderIdentity": ""}})
+        intents = Intents()
+        election = stage.candidate("b", intents=intents)
+        task = stage.run(election)
+        await until(lambda: election.leading)
+        assert ({}, frozenset()) == (intents.inherited_decided, intents.inherited)
+        assert {"maar.dev/epoch": "9"} == annotations(stage.store)
+        await stopped(task)
+
+    play(scene)
+
+
+def test_decided_evictions_that_are_not_settled_survive_a_clean_stop() -> None:
+    async def scene(stage: Stage) -> None:
+        intents, sent = Intents(), list[str]()
+        election = stage.candidate("a", intents=intents)
+        task = stage.run(election)
+        await until(lambda: election.leading)
+        intents.decide(lambda: [Victim(POD, "u1", 30)], lambda: sent.append(""))
+        await until(lambda: bool(sent))
+        await stopped(task)
+
+    assert TEXT.replace("7", "1", 1) == annotations(play(scene))["maar.dev/evictions"]
 
 
 def test_a_leader_that_missed_a_whole_reign_has_lost() -> None:

@@ -11,6 +11,7 @@ from tests.support.faults.writes import Json
 LOCKED = "maar.dev/locked-for"
 HOLDS = "maar.dev/holds"
 INTENTS = "maar.dev/intents"
+EVICTIONS = "maar.dev/evictions"
 STATE = "kube-system/maar-state"
 """The ConfigMap with the election."""
 
@@ -27,6 +28,8 @@ def left_over(objects: Mapping[str, Mapping[str, Json]]) -> list[str]:
                 found.append(f"hold on {resource} {key}: {notes[HOLDS]}")
             if resource == "leases" and not _is_empty(notes.get(INTENTS, "")):
                 found.append(f"intents on lease {key}: {notes[INTENTS][:200]}")
+            if resource == "leases" and EVICTIONS in notes:
+                found.append(f"decided evictions on lease {key}: {notes[EVICTIONS][:200]}")
             if resource == "configmaps" and key == STATE:
                 found += _elections(thing)
             if resource == "pods":

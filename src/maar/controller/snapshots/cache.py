@@ -39,6 +39,7 @@ from maar.controller.snapshots.pool_times import PoolTimes
 from maar.kube.kinds import Identity
 from maar.kube.picture.picture import Picture
 from maar.kube.picture.pods import Assumed
+from maar.model.jobs import Job
 from maar.model.plan import Plan
 from maar.model.resources import Mask
 from maar.model.snapshot import Changed, Cluster, Snapshot
@@ -46,6 +47,15 @@ from maar.model.tasks import Status, Task
 
 SET_ASIDE = 600.0
 """Seconds for which a job or an object is left out after a decision failed because of it; tuned by hand."""
+
+
+class Rest(NamedTuple):
+    """How long a job is not started."""
+
+    uid: str
+    seconds: float
+    until: float | None = None
+    """Set in the next snapshot."""
 
 
 class Aside(NamedTuple):
@@ -73,6 +83,8 @@ class Cache:
         """Tasks of the last snapshot, by job."""
         self._aside: dict[Suspect, Aside] = {}
         """Jobs and other objects because of which a decision failed."""
+        self._rests: dict[str, Rest] = {}
+        """Jobs that changed again and again while they were being started."""
         self._rebuild = False
         """Whether something other than a job is no longer set aside since the last snapshot."""
         self._own: Mask | None = None
@@ -93,6 +105,7 @@ class Cache:
         """The current cluster; the cost grows with the changes since the last snapshot."""
         for suspect in [suspect for suspect, aside in self._aside.items() if now >= aside.until]:
             self._try_again(suspect)
+        self._end_rests(now)
         update = self.picture.take(now)
         self._woken = False
         around = update.around
@@ -105,7 +118,7 @@ class Cache:
                 around = replace(around, resized=resized, rounds=rounds)
             else:
                 around = replace(around, expired=last.expired, resized=resized, rounds=last.rounds)
-        changed = self._without_aside(update.changed)
+        changed = self._with_rests(self._without_aside(update.changed))
         self._forget_gone(around)
         around = bare_around(around, self._reasons)
         before, self._snapshot = self._snapshot, None
@@ -257,7 +270,45 @@ class Cache:
         return {suspect: aside.reason for suspect, aside in self._aside.items()}
 
     def _cluster(self, around: Cluster) -> Cluster:
-        return bare_cluster(self.picture.cluster(around), self._reasons)
+        cluster = bare_cluster(self.picture.cluster(around), self._reasons)
+        return replace(cluster, jobs=tuple(map(self._resting_job, cluster.jobs))) if self._rests else cluster
+
+    # -- what rests
+
+    def rest(self, job: str, uid: str, seconds: float) -> None:
+        """Do not start a job for this time, counted from the next snapshot on. What it has, it keeps."""
+        self._rests[job] = Rest(uid, seconds)
+        self.picture.make_again(job)
+
+    def rests(self, job: str) -> bool:
+        return job in self._rests
+
+    def _end_rests(self, now: float) -> None:
+        for job, rest in list(self._rests.items()):
+            if rest.until is None:
+                self._rests[job] = rest._replace(until=now + rest.seconds)
+            elif now >= rest.until:
+                del self._rests[job]
+                self.picture.make_again(job)
+
+    def _with_rests(self, changed: dict[str, Changed]) -> dict[str, Changed]:
+        if not self._rests:
+            return changed
+        for key, change in changed.items():
+            if change is None:
+                self._rests.pop(key, None)
+        return {
+            key: (self._resting_job(change[0]), change[1]) if change is not None and key in self._rests else change
+            for key, change in changed.items()
+        }
+
+    def _resting_job(self, job: Job) -> Job:
+        rest, elastic = self._rests.get(job.key), job.elastic
+        if rest is None or rest.uid != job.uid:
+            return job
+        if elastic is not None and not elastic.suspended:
+            elastic = replace(elastic, max=max(min(elastic.max, elastic.size), elastic.min))
+        return replace(job, rests=rest.until, elastic=elastic)
 
     def _index(self, changed: dict[str, Changed]) -> None:
         for job in changed:

@@ -21,6 +21,8 @@ class Batch:
     alone: str = ""
     """The node, for a single pod that is not a gang."""
     given: int = 0
+    whole: bool = True
+    """Whether all of them were bound, so far."""
 
     def __str__(self) -> str:
         if self.alone:
@@ -53,5 +55,6 @@ class Batches:
             return
         batch.left -= 1
         batch.given += given
+        batch.whole = batch.whole and given
         if batch.left == 0 and batch.given:
             self._finished(batch)

@@ -25,10 +25,11 @@ from maar.controller.writing.memory import Memory
 from maar.controller.writing.provisioning import Provisioning
 from maar.controller.writing.refusals import Refusals
 from maar.controller.writing.resizes import Resizes
+from maar.controller.writing.restless import Restless
 from maar.kube.client.errors import Conflict, NotFound
 from maar.kube.wire.api_resources import PODS
 from maar.kube.write.events import EventWriter, Reference
-from maar.kube.write.executor import Bind, Delete, Evict, Executor, Failed, Lane, Outcome, Patch, Work
+from maar.kube.write.executor import OFTEN, Bind, Delete, Evict, Executor, Failed, Lane, Outcome, Patch, Work
 from maar.kube.write.status import promises
 from maar.model.plan import Plan
 from maar.model.verdicts import NOMINATED
@@ -72,11 +73,12 @@ class Outbox:
         """Called for gangs whose pods were bound."""
         self._batches = Batches(self._report_bound)
         self._refusals = Refusals(cache, trigger)
+        self._restless = Restless(cache)
         self._hand_overs = HandOvers(
             cache.picture, self._submit_patch, self._submit_bind, self._give_up_volumes, trigger
         )
         self._hand_overs.on_left.append(partial(self._batches.ended, given=False))
-        self.resizes = Resizes(cache, subjects, self._submit_patch, events.emit, trigger)
+        self.resizes = Resizes(cache, subjects, self._submit_patch, events.emit, trigger, restless=self._restless)
         self._limited = LimitedWrites(cache, self._send_bind, self._drop_bind, self.resizes.grow)
         self.resizes.waits = self._limited.holds_job
         self.resizes.on_smaller.append(self._limited.shrunk)
@@ -208,7 +210,8 @@ class Outbox:
                     self._submit(work, task, then)
                 elif task is not None:
                     self._report_refused(work, outcome)
-                    self._refusals.refused(task, _uid(work))
+                    changed = isinstance(work, Bind) and isinstance(outcome.error, Conflict)
+                    self._refusals.refused(task, _uid(work), at_once=changed)
             else:
                 if task is not None:
                     self._refusals.done(task, _uid(work))
@@ -222,6 +225,8 @@ class Outbox:
     def _withdraw_gang(self, task: str, outcome: Failed) -> None:
         """A pod has changed since the decision: bind no more pods of its gang, so that all are decided again."""
         if isinstance(outcome.error, (Conflict, NotFound)) and outcome.error.reason != WITHDRAWN:
+            if isinstance(outcome.error, Conflict) and (found := self._cache.find(task)) is not None:
+                self._restless.refused(found.job, often=outcome.error.reason == OFTEN)
             why = Conflict(f"not sent, because `{task}` could not be bound", reason=WITHDRAWN)
             for other in self._batches.others(task):
                 namespace, _, name = other.partition("/")
@@ -258,6 +263,8 @@ class Outbox:
                 self._submit(Patch(PODS.path(namespace, name, "status"), body, "merge"), None)
 
     def _report_bound(self, batch: Batch) -> None:
+        if batch.whole:
+            self._restless.started(batch.job)
         if (subject := self._subjects.subject_of(batch.job)) is not None:
             # Thousands of pods that are jobs of their own may have one owner: it gets one event, with a count.
             of_owner = bool(batch.alone) and subject.tells.kind != PODS.kind
@@ -318,7 +325,7 @@ class Outbox:
             kind = Delete if self._settings.delete_victims or not evict.budgets_apply else Evict
             # Emitted after the eviction: a budget may refuse it.
             emit = partial(self._events.emit, pod_reference(evict.task, task.uid), "Normal", "Preempted", evict.reason)
-            self._submit(kind(seen, grace=evict.grace), evict.task, emit)
+            self._submit(kind(seen, grace=evict.grace, gang=task.job), evict.task, emit)
 
 
 def _uid(work: Work) -> str:

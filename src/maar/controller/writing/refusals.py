@@ -1,8 +1,9 @@
 """Refused writes: forgets the assumption, so that the next cycle decides again, with a growing delay.
 
 The outbox reports refusals here. The first refusal for a pod is forgotten at once, because the next decision may know
-something new. Later refusals (a missing permission, a webhook) are forgotten after growing delays, during which the pod
-keeps its assumed place: this protects the server.
+something new. So is each bind of a pod that its owner has changed: others get the room (`restless`). Later refusals (a
+missing permission, a webhook) are forgotten after growing delays, during which the pod keeps its assumed place: this
+protects the server.
 """
 
 from __future__ import annotations
@@ -30,7 +31,10 @@ class Refusals:
         self._dice = random.Random(0)
         self._waits: dict[tuple[str, str], Backoff] = {}
 
-    def refused(self, pod: str, uid: str) -> None:
+    def refused(self, pod: str, uid: str, *, at_once: bool = False) -> None:
+        if at_once:
+            self._forget(pod, uid)
+            return
         backoff = self._waits.get((pod, uid))
         if backoff is None:
             self._tidy()

@@ -11,7 +11,9 @@ change alone are live numbers: all jobs together get one per second, one namespa
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -19,6 +21,7 @@ import msgspec
 from maar.controller.reporting.pace import Pace
 from maar.controller.reporting.subjects import Subjects
 from maar.controller.snapshots.cache import Cache
+from maar.controller.writing.restless import Restless
 from maar.kube.client.errors import Conflict, NotFound
 from maar.kube.kinds import Identity
 from maar.kube.kinds.elastic import Kept, write_holds
@@ -27,7 +30,7 @@ from maar.kube.picture.elastic_jobs import ElasticJob, Untrue
 from maar.kube.read.elastic import AssumedJob
 from maar.kube.wire import annotations as known
 from maar.kube.write.events import Reference
-from maar.kube.write.executor import Done, Failed, Outcome, Work
+from maar.kube.write.executor import OFTEN, Done, Failed, Outcome, Work
 from maar.kube.write.resize import AnnotateJob, ChangeJob
 from maar.model.elastic import Past
 from maar.model.plan import Plan, Target
@@ -38,6 +41,9 @@ Holds = tuple[tuple[str, int], ...]
 NOTES_EVERY = 1.0
 """Seconds between two notes that change alone, of all jobs together."""
 
+
+DODGES = 2
+"""Decisions in a row in which a job may change before it is made smaller, whatever its version; tuned by hand."""
 
 RESIZE = "resize"
 """In the table of problems: a job whose size could not be written."""
@@ -72,7 +78,11 @@ class Resizes:
         submit: Submit,
         emit: Emit,
         trigger: Callable[[], None],
+        restless: Restless | None = None,
     ) -> None:
+        self._restless = restless or Restless(cache)
+        self._dodged: Counter[str] = Counter()
+        """For how many decisions in a row a job had changed before it could be made smaller."""
         self._cache = cache
         self._subjects = subjects
         self._submit = submit
@@ -99,6 +109,7 @@ class Resizes:
         self._cache.pool_times.decide(plan, now)
         for key in (key for key, changed in self._cache.changed.items() if changed is None):
             self._noted.pop(key, None)
+            self._dodged.pop(key, None)
         notes = self._notes(plan)
         down, up = changes(plan)
         isolated = self._cache.picture.problems.isolated
@@ -129,7 +140,7 @@ class Resizes:
 
     def _go_down(self, change: Change, notes: dict[str, Note]) -> bool:
         """Send a halt or scale-in; whether there is an object to write to."""
-        prepared = self._prepare(change, notes)
+        prepared = self._prepare(change, notes, firm=self._dodged[change.job] >= DODGES)
         if prepared is None:
             return False
         self._waiting.pop(change.job, None)
@@ -140,6 +151,9 @@ class Resizes:
             prepared.done(outcome)
             if isinstance(outcome, Failed):
                 self._cancel_growth()
+                self._dodged[change.job] += isinstance(outcome.error, Conflict)
+            else:
+                self._dodged.pop(change.job, None)
             self._tell_smaller(change.job, written=not isinstance(outcome, Failed))
             self._go_up()
 
@@ -156,7 +170,15 @@ class Resizes:
             return
         for job in [job for job in self._waiting if not self.waits(job)]:
             prepared = self._waiting.pop(job)
-            self._submit(prepared.work, prepared.done)
+            self._submit(prepared.work, partial(self._grown, job, prepared))
+
+    def _grown(self, job: str, prepared: Prepared, outcome: Outcome) -> None:
+        """A start or scale-out was written, or refused: an owner who changes the job all the time delays only it."""
+        if isinstance(outcome, Done):
+            self._restless.started(job)
+        elif isinstance(outcome.error, Conflict):
+            self._restless.refused(job, often=outcome.error.reason == OFTEN)
+        prepared.done(outcome)
 
     def grow(self, job: str, may: bool) -> None:
         """The queue of a job has room for it now, or will not get it."""
@@ -178,7 +200,7 @@ class Resizes:
         self._cache.forget_job(prepared.identity)
         self._cache.pool_times.settle(job, made=False)
 
-    def _prepare(self, change: Change, notes: dict[str, Note]) -> Prepared | None:
+    def _prepare(self, change: Change, notes: dict[str, Note], *, firm: bool = False) -> Prepared | None:
         found = self._cache.picture.elastic_job(change.job)
         if found is None:
             self._cache.pool_times.settle(change.job, made=False)
@@ -190,7 +212,8 @@ class Resizes:
             note.annotations[known.WHY] = change.why
         standing = found.standing
         kept = kept_after(found, change)
-        wanted = Wanted(standing.size if change.size is None else change.size, change.suspended, kept, note.annotations)
+        size = standing.size if change.size is None else change.size
+        wanted = Wanted(size, change.suspended, kept, note.annotations, firm)
         resource, before = self._subjects.of_elastic(found).resource, (standing.size, standing.suspended)
         work = ChangeJob(found.kind, resource, found.item, found.spec, found.made, before, wanted)
         assumed = self._assume(found, wanted.size, wanted.suspended, kept, note.holds)

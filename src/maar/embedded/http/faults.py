@@ -28,6 +28,9 @@ def all_binds(method: str, path: str) -> bool:
     return method == "POST" and path.endswith("/binding")
 
 
+def nobody(method: str, path: str) -> None: ...
+
+
 @dataclass(slots=True)
 class Faults:
     """The faults of one server. By default it has none."""
@@ -53,6 +56,9 @@ class Faults:
     drops: Chosen = all_writes
     cut_watches_every: float = 0.0
     """Interval in seconds at which all watches are cut; 0 for never."""
+    before: Callable[[str, str], None] = nobody
+    """Called with the method and path of each request before it is executed, in the server's thread: other clients may
+    be faster."""
     seed: int = 0
     _dice: random.Random | None = field(default=None, repr=False)
 

@@ -72,6 +72,7 @@ class Handler:
         try:
             if code := faults.failure(method, path):
                 raise _fault(code)
+            faults.before(method, path)
             answer = await self._answer(request, path, body)
         except ApiError as error:
             answer = _failed(error)

@@ -194,6 +194,8 @@ class Wanted(msgspec.Struct, frozen=True):
     kept: Kept
     annotations: dict[str, str | None] = {}
     """Written in the same request."""
+    firm: bool = False
+    """Whether it is written to whatever version the object has: its owner changed it again and again."""
 
     @property
     def notes(self) -> dict[str, str | None]:
@@ -203,7 +205,7 @@ class Wanted(msgspec.Struct, frozen=True):
 Write = Callable[[T, Resource[Object], ElasticSpec, Wanted], list[Request]]
 """The requests that give a job another state: from the object as last seen, the resource as the server serves it, what
 the object says, and what is wanted. They name the version that was seen, so that no other change is
-overwritten."""
+overwritten, unless the wanted state is firm."""
 
 
 class Inner(NamedTuple):
@@ -284,9 +286,11 @@ class JobKind(Kind[T], GangSource):
 
 
 def merge(item: Object, resource: Resource[Object], spec: dict[str, Any], wanted: Wanted) -> Request:
-    """A merge patch for exactly the version of the object that was seen."""
-    exactly = {"uid": item.metadata.uid, "resourceVersion": item.metadata.resource_version}
-    metadata = exactly | {"annotations": wanted.notes}
+    """A merge patch for exactly the version of the object that was seen; a firm one for any of the same uid."""
+    exactly = {"uid": item.metadata.uid}
+    if not wanted.firm:
+        exactly["resourceVersion"] = item.metadata.resource_version
+    metadata = {**exactly, "annotations": wanted.notes}
     body: dict[str, Any] = {"metadata": metadata, "spec": spec} if spec else {"metadata": metadata}
     return Request(resource.path(item.namespace, item.name), body)
 
@@ -299,12 +303,12 @@ def write_suspend(item: Object, resource: Resource[Object], was: ElasticSpec, wa
 def json_patch(item: Object, resource: Resource[Object], values: Mapping[str, Any], wanted: Wanted) -> Request:
     """A JSON patch that sets values by path, for fields inside lists, which a merge patch would replace as a whole.
 
-    Its `test`s make it a patch of exactly the version that was seen.
+    Its `test`s make it a patch of exactly the version that was seen; a firm one of any with the same uid.
     """
-    body: list[dict[str, Any]] = [
-        {"op": "test", "path": "/metadata/uid", "value": item.metadata.uid},
-        {"op": "test", "path": "/metadata/resourceVersion", "value": item.metadata.resource_version},
-    ]
+    body: list[dict[str, Any]] = [{"op": "test", "path": "/metadata/uid", "value": item.metadata.uid}]
+    if not wanted.firm:
+        version = item.metadata.resource_version
+        body.append({"op": "test", "path": "/metadata/resourceVersion", "value": version})
     body += [{"op": "add", "path": path, "value": value} for path, value in values.items()]
     there = item.metadata.annotations
     notes = {key: value for key, value in wanted.notes.items() if value is not None or key in there}

@@ -69,6 +69,9 @@ FENCED = "maar.dev/fenced"
 EPOCH = "maar.dev/epoch"
 INTENTS = "maar.dev/intents"
 """On the Lease: how often the leader has changed, and the objects that the leader may be writing to."""
+EVICTIONS = "maar.dev/evictions"
+"""On the Lease: the decided evictions of the leader, which its successor carries out. A key of its own, because a Maar
+that does not know it reads the intents as before."""
 SPARE = "maar.dev/spare"
 """On the Lease of a shard: a process without a shard, which asks the holder of several for this one."""
 

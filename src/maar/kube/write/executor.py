@@ -8,8 +8,9 @@ Writes to the same object are sent one after the other, in the order of submissi
 lane overtakes statuses of its object that are not in flight. It supersedes those that it makes pointless: a bind, the
 condition that says why its pod waits. An attempt that can be repeated is repeated, with growing delays during which
 other writes are sent. A dangerous write (`guarded`) is announced first, when all earlier writes to its object have
-ended. Every other outcome goes to the submitter, which corrects the cache. The executor decides nothing, and sends
-nothing once the lease is lost.
+ended. An eviction that is refused because its pod has another version is announced again as decided, with all evictions
+of its gang, and then sent by uid alone, until the pod is gone or going. Every other outcome goes to the submitter,
+which corrects the cache. The executor decides nothing, and sends nothing once the lease is lost.
 """
 
 from __future__ import annotations
@@ -31,15 +32,29 @@ from maar.kube.client.backoff import jittered
 from maar.kube.client.errors import ApiError, Conflict, DisruptionRefused, NotLeading
 from maar.kube.wire.api_resources import PODS
 from maar.kube.wire.pods import Pod
+from maar.kube.write.decided import Victim
 from maar.kube.write.fence import REFUSED
-from maar.kube.write.guarded import Bind, Delete, Evict, Guarded, Moved, OnPod, Unanswered, Verdict, send, settle
-from maar.kube.write.intents import Gate, Unfenced
+from maar.kube.write.guarded import (
+    Bind,
+    Delete,
+    Evict,
+    Guarded,
+    Moved,
+    OnPod,
+    Unanswered,
+    Verdict,
+    evict_by_uid,
+    send,
+    settle,
+)
+from maar.kube.write.intents import LONGEST, Gate, Unfenced
 from maar.kube.write.outcomes import Again, Done, Failed, Outcome
 from maar.kube.write.turns import Turns, tenant_of
 from maar.kube.write.versions import Versions
 from maar.kube.write.work import Create, Patch, Work, attempt
 
 __all__ = [
+    "OFTEN",
     "Bind",
     "Create",
     "Delete",
@@ -58,8 +73,10 @@ log = logging.getLogger(__name__)
 
 Callback = Callable[[Work, Outcome], None]
 
+OFTEN = "ChangedOften"
+"""The reason of a bind or a resize that failed because others changed its object again and again."""
 MOVES = 5
-"""How often a dangerous write is announced again because another client changed its object."""
+"""How often a bind or a resize is announced again because another client changed its object."""
 SUPERSEDED = "Superseded"
 """The reason of statuses that were not sent, because a later write to their object makes them pointless."""
 
@@ -111,6 +128,15 @@ class _Entry:
     unanswered: bool = False
     """Whether the last request of a dangerous write must be settled."""
     moves: int = 0
+    deciding: bool = False
+    """Whether the eviction is being announced as decided."""
+    decided: bool = False
+    """Whether it is, so that it may be sent by uid alone."""
+    parked: bool = False
+    """Whether nothing is sent before it is decided."""
+    doubt: float | None = None
+    """When a request by uid alone last got no answer."""
+    ended: bool = False
     withdrawn: ApiError | None = None
     """Why it must not be sent any more."""
 
@@ -195,6 +221,8 @@ class Executor:
         self._lines = _Lines()
         self._workers: dict[Lane, set[asyncio.Task[None]]] = {lane: set() for lane in Lane}
         self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._gangs: dict[str, dict[int, _Entry]] = {}
+        """The evictions of each gang that have not ended."""
         self._room = asyncio.Event()
         self._all_sent = asyncio.Event()
         self._ended_one = asyncio.Event()
@@ -222,6 +250,8 @@ class Executor:
         self._urgent += lane is Lane.FIRST
         self._unsent += lane is Lane.FIRST
         entry = _Entry(work, done, lane, self._clock() if since is None else since)
+        if isinstance(work, Evict) and work.gang:
+            self._gangs.setdefault(work.gang, {})[id(entry)] = entry
         overtaken = self._lines.take_statuses(work.key) if lane is Lane.FIRST else []
         if self._lines.join(entry):
             self._cancel_timer(work.key)
@@ -308,7 +338,7 @@ class Executor:
     def _begin(self, key: str) -> None:
         """The next step of the first entry of a key: a dangerous write is announced first."""
         entry = self._lines.entries[key][0]
-        if isinstance(entry.work, Guarded) and not entry.unanswered:
+        if isinstance(entry.work, Guarded) and not entry.unanswered and not entry.decided:
             self._gate.announce(key, partial(self._fix, entry), partial(self._ready, key))
         else:
             self._ready(key)
@@ -392,11 +422,16 @@ class Executor:
             return
         if not entry.attempts:
             entry.begun = self._clock()
-        settling = entry.unanswered
+        by_uid, settling = entry.decided, entry.unanswered
         outcome = await self._once(entry)
         entry.attempts += 1
-        entry.unanswered = isinstance(outcome, Unanswered)
-        if isinstance(outcome, Moved):
+        entry.unanswered = isinstance(outcome, Unanswered) and not by_uid
+        if isinstance(outcome, Moved) and isinstance(entry.work, Evict) and not settling:
+            self._decide(key, entry)
+            return
+        if by_uid and isinstance(outcome, Again | Unanswered):
+            outcome = self._insist(entry, outcome)
+        elif isinstance(outcome, Moved):
             outcome = self._moved(entry, outcome, settling)
         elif isinstance(outcome, Again):
             outcome = self._patient(entry, outcome)
@@ -418,6 +453,9 @@ class Executor:
         try:
             if not isinstance(work, Guarded):
                 return await attempt(self._api.noting(partial(self._sending, entry)), work, entry.attempts)
+            if entry.decided:
+                assert isinstance(work, Evict)
+                return await evict_by_uid(self._api, work.victim)
             if entry.unanswered:
                 return await settle(self._api, work, entry.base, self._gate.epoch)
             return await send(self._api.noting(partial(self._sending, entry)), work, entry.base)
@@ -437,13 +475,50 @@ class Executor:
             if not self._unsent:
                 self._all_sent.set()
 
+    def _decide(self, key: str, entry: _Entry) -> None:
+        """The pod of an eviction has another version: go on by uid alone, once its whole gang is announced so."""
+        assert isinstance(entry.work, Evict)
+        if entry.decided:  # meanwhile, with another pod of its gang
+            self._ready(key)
+            return
+        entry.parked = True
+        if entry.deciding:
+            return
+        gang = self._gangs.get(entry.work.gang, {id(entry): entry}).values()
+        for part in _parts([other for other in gang if not other.deciding and not other.decided]):
+            for other in part:
+                other.deciding = True
+            self._gate.decide(partial(_victims, part), partial(self._decided, part))
+
+    def _decided(self, entries: list[_Entry]) -> None:
+        """These evictions are announced as decided."""
+        for entry in entries:
+            entry.deciding, entry.decided = False, True
+            if entry.parked and not entry.ended:
+                entry.parked = False
+                self._ready(entry.work.key)
+
+    def _insist(self, entry: _Entry, outcome: Again | Unanswered) -> Again | Unanswered | Failed:
+        """Evict by uid again. No fence settles a request without a version, so one without an answer is repeated.
+
+        A refusal of every later request, as by a budget, ends it only when no earlier one can take effect any more.
+        """
+        now, patience = self._clock(), self._patience
+        # 500 is an answer: for example of a server that finds two budgets for one pod.
+        if isinstance(outcome, Unanswered) and outcome.error.status != 500:
+            entry.doubt = now
+        limit = patience.disruption if isinstance(outcome.error, DisruptionRefused) else patience.unanswered
+        if now - entry.begun < limit or (entry.doubt is not None and now - entry.doubt < patience.unanswered):
+            return outcome
+        return Failed(outcome.error)
+
     def _moved(self, entry: _Entry, outcome: Moved[Any], settling: bool) -> Moved[Any] | Failed:
         """Announce a write for another version, unless others change the object again and again."""
         entry.moves += not settling  # a fence of ours has moved it
         late = self._clock() - entry.begun >= self._patience.unanswered
         if entry.moves > MOVES or late:
             why = "did not answer" if late else f"refused it {entry.moves} times, because others changed the object"
-            return Failed(Conflict(f"the server {why}", path=entry.work.key))
+            return Failed(Conflict(f"the server {why}", reason="" if late else OFTEN, path=entry.work.key))
         return outcome
 
     def _patient(self, entry: _Entry, outcome: Again) -> Again | Failed:
@@ -477,6 +552,12 @@ class Executor:
                 self._gate.settled(key)
         elif isinstance(outcome, Done):
             self._versions.answered(key, outcome.body)
+        entry.ended = True
+        if isinstance(entry.work, Evict) and entry.work.gang:
+            gang = self._gangs[entry.work.gang]
+            del gang[id(entry)]
+            if not gang:
+                del self._gangs[entry.work.gang]
         self.pending -= 1
         self._urgent -= entry.lane is Lane.FIRST
         if isinstance(outcome, Failed):
@@ -509,3 +590,21 @@ def _supersedes(later: Work, status: Work) -> bool:
     if isinstance(later, Guarded):
         return True
     return isinstance(later, Patch) and isinstance(status, Patch) and later.path == status.path
+
+
+def _victims(entries: list[_Entry]) -> list[Victim]:
+    """The pods of evictions that have not ended."""
+    return [entry.work.victim for entry in entries if isinstance(entry.work, Evict) and not entry.ended]
+
+
+def _parts(entries: list[_Entry]) -> list[list[_Entry]]:
+    """Evictions that one write of the Lease has room for: all of a gang, unless it has thousands of pods."""
+    parts: list[list[_Entry]] = []
+    room = 0
+    for entry, victim in zip(entries, _victims(entries), strict=True):
+        if room < victim.length:
+            parts.append([])
+            room = LONGEST
+        parts[-1].append(entry)
+        room -= victim.length
+    return parts

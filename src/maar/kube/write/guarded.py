@@ -6,8 +6,12 @@
         │                                                          ▼
         └─ as the decision saw it: a new intent ◄─── what the object shows ───► done, or failed for good
 
-The write is never sent without the version. If the object shows a change that matters, the write has failed, and the
-next cycle decides again.
+A bind or a resize is never sent without the version. If the object shows a change that matters, the write has failed,
+and the next cycle decides again.
+
+A pod that runs never changes its node, so its uid alone says what an eviction is about. If the server refuses an
+eviction because the pod has another version, the eviction is decided: it is announced as such, sent by uid alone, and
+repeated until the pod is gone or going. Otherwise an owner who changes her pods all the time would keep them for ever.
 """
 
 from __future__ import annotations
@@ -34,6 +38,7 @@ from maar.kube.wire.api_resources import PODS
 from maar.kube.wire.decoding import decode_json
 from maar.kube.wire.errors import FieldError
 from maar.kube.wire.pods import Pod
+from maar.kube.write.decided import Victim
 from maar.kube.write.fence import fence
 from maar.kube.write.outcomes import Again, Done, Failed
 
@@ -122,6 +127,41 @@ async def settle(api: Api, work: Guarded[B], base: B, epoch: int) -> Verdict | U
     return work.judge(body, base, Conflict("the server did not answer", verb="POST", path=work.key))
 
 
+async def evict_by_uid(api: Api, victim: Victim) -> Done | Failed | Again | Unanswered:
+    """Carry out a decided eviction: send it once, for whatever version the pod has."""
+    try:
+        evict = api.delete_pod if victim.deletes else api.evict
+        await evict(victim.namespace, victim.name, victim.uid, victim.grace)
+        return Done()
+    except NotLeading:
+        raise
+    except (Unreachable, ServerFault) as error:
+        return Unanswered(error)
+    except NotFound:
+        return Done()
+    except Conflict as error:
+        return await _stays(api, victim, error)
+    except (TooManyRequests, Unauthorized) as error:
+        return Again(error)
+    except ApiError as error:
+        return Failed(error)
+
+
+async def _stays(api: Api, victim: Victim, refused: Conflict) -> Done | Failed | Again:
+    """What a conflict means without a version: another pod, or the server itself has added one, as for pending pods."""
+    try:
+        now = decode_json(await api.get(victim.path), Pod)
+    except NotFound:
+        return Done()
+    except ApiError as error:
+        return Again(error)
+    except (FieldError, msgspec.DecodeError):  # it is still there, whatever its owner has made of it
+        return Again(refused)
+    if now.metadata.uid != victim.uid or now.metadata.deletion_timestamp is not None:
+        return Done()
+    return Failed(refused) if now.finished else Again(refused)
+
+
 @dataclass(frozen=True, slots=True)
 class OnPod(Guarded[Pod]):
     """A write to one pod, never to a later pod of the same name."""
@@ -147,17 +187,25 @@ class OnPod(Guarded[Pod]):
         try:
             now = decode_json(body, Pod)
         except (FieldError, msgspec.DecodeError) as problem:
-            return Failed(_said(error, Conflict, f"{self.title} cannot be read any more: {problem}"))
+            return self.unreadable(base, _said(error, Conflict, f"{self.title} cannot be read any more: {problem}"))
         if now.metadata.uid != self.uid:
             other = f"{self.title} is another one of the same name now: uid `{now.metadata.uid}`"
             return self.gone(_said(error, Conflict, other))
         if (ended := self.ended(now, error)) is not None:
             return ended
-        if not alike(self.pod, now):
+        if not self.holds_for(now):
             return Failed(_said(error, Conflict, f"{self.title} has changed since the decision"))
         if now.metadata.resource_version == base.metadata.resource_version:
             return Again(error)  # the version was right: the server refused for a reason of its own
         return Moved(now)
+
+    def unreadable(self, base: Pod, error: ApiError) -> Verdict:
+        """The outcome if the pod cannot be read any more."""
+        return Failed(error)
+
+    def holds_for(self, now: Pod) -> bool:
+        """Whether the decision is right for the pod as it is now, which is still the same and has not ended."""
+        return alike(self.pod, now)
 
     @abstractmethod
     def gone(self, error: ApiError) -> Done | Failed:
@@ -202,6 +250,21 @@ class Evict(OnPod):
     """Evict a pod, if its disruption budgets allow it."""
 
     grace: int | None = None
+    gang: str = ""
+    """Evictions of one gang are decided together; empty: alone."""
+    deletes: ClassVar[bool] = False
+
+    @property
+    def victim(self) -> Victim:
+        """The pod, if the eviction is decided."""
+        return Victim(self.key, self.uid, self.grace, self.deletes)
+
+    def unreadable(self, base: Pod, error: ApiError) -> Verdict:
+        return Moved(base)
+
+    def holds_for(self, now: Pod) -> bool:
+        """Nothing that its owner can write keeps a pod that runs."""
+        return not now.finished
 
     async def send(self, api: Api, base: Pod) -> Done:
         await api.evict(base.namespace, base.name, self.uid, self.grace, base.metadata.resource_version)
@@ -217,6 +280,8 @@ class Evict(OnPod):
 @dataclass(frozen=True, slots=True)
 class Delete(Evict):
     """Delete a pod, regardless of budgets."""
+
+    deletes: ClassVar[bool] = True
 
     async def send(self, api: Api, base: Pod) -> Done:
         await api.delete_pod(base.namespace, base.name, self.uid, self.grace, base.metadata.resource_version)

@@ -3,7 +3,9 @@
 They stand between the executor and the Lease. The executor asks for an intent for each write; the election fetches all
 that are due and writes them together, which also renews the Lease. While one batch is being written, the next one
 gathers. An intent is the path of the object, because a successor only has to move the object's version. It stands until
-the write is settled: answered, or fenced.
+the write is settled: answered, or fenced. A decided eviction (`decided`) is announced with the uid of its pod, all of
+one gang in one write: either all of them are decided or none. They go first, because evictions wait for them that stand
+already.
 
     announce ──► gathered ──► drafted: the version is fixed ──► written on every Lease: the write may be sent
                                                                  settled ──► not in the next draft
@@ -18,8 +20,11 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
+from maar.kube.write.decided import Victim
+
 LONGEST = 100_000
-"""Characters of all intents together. The annotations of an object may have 256 kB in total."""
+"""Characters of all intents together, and of all decided evictions together. The annotations of an object may have
+256 kB in total."""
 
 
 class Gate(Protocol):
@@ -36,6 +41,9 @@ class Gate(Protocol):
     def announce(self, path: str, fix: Callable[[], None], then: Callable[[], None]) -> None:
         """Announce a write: `fix` determines its version, and after the announcement `then` is called."""
 
+    def decide(self, victims: Callable[[], list[Victim]], then: Callable[[], None]) -> None:
+        """Announce evictions as decided, all or none: those that `victims` returns when the Lease is written."""
+
     def settled(self, path: str) -> None:
         """A write can no longer take effect, or has taken it."""
 
@@ -48,6 +56,9 @@ class Unfenced:
 
     def announce(self, path: str, fix: Callable[[], None], then: Callable[[], None]) -> None:
         fix()
+        then()
+
+    def decide(self, victims: Callable[[], list[Victim]], then: Callable[[], None]) -> None:
         then()
 
     def settled(self, path: str) -> None: ...
@@ -69,12 +80,19 @@ class Draft(NamedTuple):
 
     number: int
     text: str
+    decided: tuple[Victim, ...] = ()
 
 
 @dataclass(slots=True)
 class _Wanted:
     path: str
     fix: Callable[[], None]
+    then: Callable[[], None]
+
+
+@dataclass(slots=True)
+class _Decided:
+    victims: Callable[[], list[Victim]]
     then: Callable[[], None]
 
 
@@ -99,9 +117,13 @@ class Intents:
     batches: int = 0
     _pages: list[_Page] = field(default_factory=list)
     _gathered: deque[_Wanted] = field(default_factory=deque)
-    _drafted: deque[tuple[int, list[_Wanted]]] = field(default_factory=deque)
+    _deciding: deque[_Decided] = field(default_factory=deque)
+    _drafted: deque[tuple[int, list[_Wanted | _Decided]]] = field(default_factory=deque)
     _standing: set[str] = field(default_factory=set)
+    _decided: dict[str, Victim] = field(default_factory=dict)
+    """Standing evictions that are decided, by path."""
     _inherited: set[str] = field(default_factory=set)
+    _inherited_decided: dict[str, Victim] = field(default_factory=dict)
     _length: int = 0
     """Characters of all standing and inherited paths."""
     _unreadable: str = ""
@@ -125,14 +147,23 @@ class Intents:
         self._gathered.append(_Wanted(path, fix, then))
         self._ring_if_due()
 
+    def decide(self, victims: Callable[[], list[Victim]], then: Callable[[], None]) -> None:
+        if not self.announcing:
+            then()
+            return
+        self._deciding.append(_Decided(victims, then))
+        self._ring_if_due()
+
     def settled(self, path: str) -> None:
+        self._decided.pop(path, None)
         if path in self._standing:
             self._standing.discard(path)
             self._length -= len(path)
             self._ring_if_due()
 
     def _ring_if_due(self) -> None:
-        if self._gathered and len(self._standing) <= self.few and self._has_room(self._gathered[0].path):
+        due = self._gathered and len(self._standing) <= self.few and self._has_room(self._gathered[0].path)
+        if due or (self._deciding and self._has_room_for(self._deciding[0].victims())):
             for page in self._pages:
                 page.ring()
 
@@ -145,18 +176,26 @@ class Intents:
 
     def draft(self) -> Draft:
         """Take in what has gathered, as much as there is room for, and fix the versions of these writes."""
-        taken: list[_Wanted] = []
+        taken: list[_Wanted | _Decided] = []
+        while self._deciding and self._has_room_for(victims := self._deciding[0].victims()):
+            for victim in victims:
+                self._stand(victim.path)
+                self._decided[victim.path] = victim
+            taken.append(self._deciding.popleft())
         while self._gathered and self._has_room(self._gathered[0].path):
             wanted = self._gathered.popleft()
-            if wanted.path not in self._standing:
-                self._standing.add(wanted.path)
-                self._length += len(wanted.path)
+            self._stand(wanted.path)
             wanted.fix()
             taken.append(wanted)
         if taken:
             self.batches += 1
             self._drafted.append((self.batches, taken))
-        return Draft(self.batches, self.text())
+        return Draft(self.batches, self.text(), self.decided())
+
+    def _stand(self, path: str) -> None:
+        if path not in self._standing:
+            self._standing.add(path)
+            self._length += len(path)
 
     def written(self, page: int, number: int) -> None:
         """A draft is on a Lease. What is on all of them may be sent."""
@@ -174,6 +213,15 @@ class Intents:
     def text(self) -> str:
         """What still stands. Until everything is fenced, the next leader must not read what this one could not."""
         return self._unreadable or write_paths(self._standing | self._inherited)
+
+    def decided(self) -> tuple[Victim, ...]:
+        """The decided evictions that still stand."""
+        return tuple((self._inherited_decided | self._decided).values())
+
+    def _has_room_for(self, victims: list[Victim]) -> bool:
+        """Whether all of them can be announced as decided now. Their number does not count: they must not wait."""
+        standing = self.decided()
+        return not standing or sum(victim.length for victim in (*standing, *victims)) <= LONGEST
 
     def _has_room(self, path: str) -> bool:
         if path in self._standing:
@@ -198,6 +246,15 @@ class Intents:
         self._length += sum(map(len, new))
 
     @property
+    def inherited_decided(self) -> dict[str, Victim]:
+        """Evictions that earlier leaders have decided and not settled, by path: they are carried out."""
+        return dict(self._inherited_decided)
+
+    def inherit_decided(self, victims: Iterable[Victim]) -> None:
+        self._inherited_decided |= {victim.path: victim for victim in victims}
+        self.inherit(self._inherited_decided)
+
+    @property
     def unreadable(self) -> bool:
         """Whether earlier leaders may have announced any object: somebody has changed the annotation."""
         return bool(self._unreadable)
@@ -207,6 +264,7 @@ class Intents:
 
     def fenced_one(self, path: str) -> None:
         """One inherited object is settled. The next write of the Lease drops it: no successor fences it again."""
+        self._inherited_decided.pop(path, None)
         if path in self._inherited:
             self._inherited.discard(path)
             self._length -= len(path)
@@ -216,6 +274,7 @@ class Intents:
         self._unreadable = ""
         self._length -= sum(map(len, self._inherited))
         self._inherited.clear()
+        self._inherited_decided.clear()
 
 
 def write_paths(paths: Iterable[str]) -> str:

@@ -6,9 +6,9 @@ renew for `renew_seconds` gives up before a standby may take over after `lease_s
 
 Two annotations make a change of leaders safe, whatever the clocks say (`intents`): an epoch, which every new leader
 raises in the same write that wins the Lease, and the intents of the leader, which its successor reads in that same
-version. A leader holds the Lease only as long as holder and epoch are its own. If another process led in between, it
-has lost, even if the Lease is free again. If somebody deletes the Lease, the epoch goes on from the highest one known,
-and the intents count as unreadable.
+version. A third one states its decided evictions (`decided`). A leader holds the Lease only as long as holder and epoch
+are its own. If another process led in between, it has lost, even if the Lease is free again. If somebody deletes the
+Lease, the epoch goes on from the highest one known, and the intents count as unreadable.
 
 A standby watches the Lease. So it counts from the last renewal, and tries at the moment when the Lease expires or is
 released. The watch is only a signal: the Lease itself is always read. Without the right to watch, a standby looks every
@@ -32,8 +32,9 @@ import msgspec
 
 from maar.kube.client.api import Api
 from maar.kube.client.errors import ApiError, Conflict, NotFound, ServerFault
-from maar.kube.wire.annotations import EPOCH, INTENTS, SPARE
+from maar.kube.wire.annotations import EPOCH, EVICTIONS, INTENTS, SPARE
 from maar.kube.wire.api_resources import LEASES
+from maar.kube.write.decided import Victim, read_victims, write_victims
 from maar.kube.write.intents import Draft, Intents, read_paths
 
 log = logging.getLogger(__name__)
@@ -365,6 +366,7 @@ class LeaderElection:
         except ValueError as error:
             log.error("lease %s: annotation %s cannot be read: %s: `%s`", self.name, INTENTS, error, text[:40])
             self._intents.inherit_unreadable(text)
+        self._intents.inherit_decided(_victims(before))
 
     def _observe(self, body: bytes) -> None:
         try:
@@ -399,12 +401,14 @@ class LeaderElection:
             spec["leaseTransitions"] = before.get("leaseTransitions", -1) + 1
         if draft is None:
             known = max(self._highest, self._known_epoch())
-            notes = _annotations(lease) | {EPOCH: str(known + 1)}
+            kept = write_victims(_victims(lease), known + 1)
+            notes = _with_intents(lease, _annotations(lease).get(INTENTS, ""), kept) | {EPOCH: str(known + 1)}
             notes.pop(SPARE, None)
             if not lease and known:
                 notes[INTENTS] = LOST_INTENTS  # a successor of this process must fence everything too
         else:
-            notes = _with_intents(lease, draft.text) | {EPOCH: str(self.epoch)}
+            decided = write_victims(draft.decided, self.epoch)
+            notes = _with_intents(lease, draft.text, decided) | {EPOCH: str(self.epoch)}
         metadata = (lease.get("metadata") or {"name": self.name}) | {"annotations": notes}
         return lease | {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": metadata, "spec": spec}
 
@@ -414,7 +418,8 @@ class LeaderElection:
             async with asyncio.timeout(RELEASE_SECONDS):
                 while self._seen is not None and self._is_ours(self._seen):
                     spec = self._seen["spec"] | {"holderIdentity": "", "leaseDurationSeconds": 1}
-                    notes = {"annotations": _with_intents(self._seen, self._intents.text())}
+                    decided = write_victims(self._intents.decided(), self.epoch)
+                    notes = {"annotations": _with_intents(self._seen, self._intents.text(), decided)}
                     freed = self._seen | {"metadata": self._seen["metadata"] | notes, "spec": spec}
                     try:
                         self._observe(await self._api.replace(self._path, freed))
@@ -432,10 +437,19 @@ def _annotations(lease: Lease) -> dict[str, str]:
     return dict((lease.get("metadata") or {}).get("annotations") or {})
 
 
-def _with_intents(lease: Lease, text: str) -> dict[str, str]:
-    notes = _annotations(lease)
-    notes.pop(INTENTS, None)
-    return notes | ({INTENTS: text} if text else {})
+def _with_intents(lease: Lease, text: str, decided: str) -> dict[str, str]:
+    notes = {key: value for key, value in _annotations(lease).items() if key not in (INTENTS, EVICTIONS)}
+    return notes | ({INTENTS: text} if text else {}) | ({EVICTIONS: decided} if decided else {})
+
+
+def _victims(lease: Lease) -> list[Victim]:
+    """The decided evictions that the holder of a lease has announced; none if they cannot be read."""
+    text = _annotations(lease).get(EVICTIONS, "")
+    try:
+        return read_victims(text, _epoch(lease))
+    except ValueError as error:
+        log.error("annotation %s cannot be read, so no eviction in it is carried out: %s", EVICTIONS, error)
+        return []
 
 
 def _epoch(lease: Lease | None) -> int:

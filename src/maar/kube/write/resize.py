@@ -6,6 +6,10 @@ operator wrote the status, or Maar a note), the write is announced and sent for 
 wanted one, the write succeeded and only the answer was lost. Any other state is a change by another writer and is
 never overwritten: the next cycle decides again.
 
+An owner who changes the object all the time could keep her workers so. Therefore a smaller size or a suspension that
+was refused in several decisions in a row is `firm`: it names the uid only. A late copy of it stops workers whose owner
+did that: it over-commits nothing, and the next cycle decides again.
+
 A Volcano Job is suspended by a Command, which cannot carry a version: it is sent after a patch that does. A late
 Command stops a whole job, or creates pods that wait: it over-commits nothing, and the next cycle decides again.
 """
@@ -98,7 +102,7 @@ class ChangeJob(Guarded[Seen]):
 
     async def send(self, api: Api, base: Seen) -> Done:
         """Send all requests in order; a Command leaves open which version of the object has the wanted state."""
-        if not self._is_expected(base.spec):  # an earlier change of ours is not in it yet
+        if not self.wanted.firm and not self._is_expected(base.spec):  # an earlier change of ours is not in it yet
             raise Conflict("changed in between", verb="PATCH", path=self.key)
         version = ""
         assert self.kind.write is not None, "only kinds that can be written are elastic"
@@ -123,8 +127,11 @@ class ChangeJob(Guarded[Seen]):
             return Failed(Conflict("is another one by now, or has ended", verb="PATCH", path=self.key))
         if self._is_done(now):
             return Done(found.metadata.resource_version)
-        same = found.metadata.resource_version == base.item.metadata.resource_version
-        return Failed(error) if same or not self._is_expected(now) else Moved(Seen(found, now))
+        if found.metadata.resource_version == base.item.metadata.resource_version:
+            return Failed(error)
+        if not self.wanted.firm and not self._is_expected(now):
+            return Failed(Conflict("changed in between", verb="PATCH", path=self.key))
+        return Moved(Seen(found, now))
 
     def _is_expected(self, was: ElasticSpec) -> bool:
         """Whether the job is in the state that the decision was based on, or part of the write is done."""

@@ -19,8 +19,8 @@ from maar.model.nodes import NodeTable
 from maar.model.reasons import Reason
 from maar.model.resources import Mask
 from maar.model.tasks import Status
-from maar.session.resizing.workers import is_ending
-from maar.session.session import Session
+from maar.session.resizing.workers import elastic_of, is_ending
+from maar.session.session import RESTS, Session
 
 
 @dataclass
@@ -48,7 +48,10 @@ def pools_of(session: Session) -> list[SharedPool]:
 
 
 def _takes_part(session: Session, job: Job) -> bool:
-    return not _is_over(session, job) and session.trouble(job) is None and not is_ending(session, job)
+    trouble = session.trouble(job)
+    # One that rests and runs does not grow (its bounds say so), but gives up workers as any other.
+    runs = trouble is not None and trouble.code == RESTS and elastic_of(job).now > 0
+    return not _is_over(session, job) and (trouble is None or runs) and not is_ending(session, job)
 
 
 def _is_over(session: Session, job: Job) -> bool:
