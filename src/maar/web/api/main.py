@@ -38,6 +38,7 @@ from maar.web.api.recordings import Recordings
 from maar.web.api.server import Certificate, serving
 from maar.web.api.writing import Writer
 from maar.web.forecasting.keeper import Keeper, Pace
+from maar.web.workers.pool import Pool
 
 logger = logging.getLogger("maar")
 
@@ -143,6 +144,7 @@ async def answering(
     history: History | None = None,
     limits: Limits | None = None,
     log: ForecastLog | None = None,
+    pool: Pool | None = None,
 ) -> AsyncIterator[tuple[Mirror, Api1, Guard]]:
     """The parts that answer, while the context is open; the caller runs the mirror and the server."""
     known = history or History()
@@ -159,4 +161,6 @@ async def answering(
         keeper = None if options.pace is None else Keeper(mirror, known, log, options.pace)
         if keeper is not None:
             parts.push_async_callback(keeper.close)
-        yield mirror, Api1(mirror, access, guard, api, known, writer, recordings, keeper), guard
+        pool = pool or Pool()
+        parts.push_async_callback(pool.close)
+        yield mirror, Api1(mirror, access, guard, api, known, writer, recordings, keeper, pool), guard

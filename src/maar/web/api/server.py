@@ -125,10 +125,11 @@ class Site:
         user = await self._user(request, address)
         token = self._token(request) if route.writes else None
         query = read(route.query, _query(request))
-        body = None if route.body is None else await self._body(request, route.body)
-        asked = await self._api.asked(user, query, parts, body, token, self._can_write(request))
-        answer = await route.handle(self._api, asked)
-        encoded = await asyncio.to_thread(msgspec.json.encode, answer)
+        with self._guard.holding(user.username) as more:
+            body = None if route.body is None else await self._body(request, route.body, more)
+            asked = await self._api.asked(user, query, parts, body, token, self._can_write(request))
+            answer = await route.handle(self._api, asked)
+            encoded = await asyncio.to_thread(msgspec.json.encode, answer)
         return as_json(route.status, encoded)
 
     def _health(self, path: str) -> web.Response:
@@ -174,7 +175,8 @@ class Site:
             raise Refused(401, "writes need a token: `Authorization: Bearer ...`", sign_in=True)
         return Token(bearer(header))
 
-    async def _body(self, request: web.BaseRequest, kind: type[Any]) -> Any:
+    async def _body(self, request: web.BaseRequest, kind: type[Any], more: Callable[[int], None]) -> Any:
+        """The body of a request. `more` counts bytes that are going to be held, and refuses too many."""
         if request.content_type != JSON:
             raise Refused(415, f"expected Content-Type {JSON}")
         if request.headers.get("Content-Encoding", "identity").lower() != "identity":
@@ -182,13 +184,17 @@ class Site:
         most = self._guard.limits.body
         if (request.content_length or 0) > most:
             raise Refused(413, f"expected at most {most} bytes, got {request.content_length}")
-        data = bytearray()
+        data, counted = bytearray(), request.content_length or 0
+        more(counted)
         try:
             async with asyncio.timeout(self._guard.limits.body_seconds):
                 async for chunk in request.content.iter_any():
                     data += chunk
                     if len(data) > most:
                         raise Refused(413, f"expected at most {most} bytes")
+                    if len(data) > counted:  # it comes in chunks
+                        more(len(data) - counted)
+                        counted = len(data)
         except TimeoutError:
             raise Refused(408, "the body did not arrive in time") from None
         try:
@@ -421,6 +427,7 @@ def protocols_of(site: Site, limits: Limits, connections_each: int) -> Protocols
         site,
         Counts(limits.connections, connections_each),
         limits.head_seconds,
+        handler_cancellation=True,  # a question ends when its client has gone
         access_log=None,
         auto_decompress=False,  # such bodies are refused; decompressing what is none would end in the log
         keepalive_timeout=75.0,
