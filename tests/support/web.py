@@ -26,6 +26,7 @@ from maar.web.api.main import Options, answering
 from maar.web.api.mirror import Mirror, until_ready
 from maar.web.api.server import Certificate, serving
 from maar.web.forecasting.keeper import Keeper, Pace
+from maar.web.workers.pool import Pool
 
 MINE, THEIRS = "mine", "aq7hidden"
 ADMIN, USER = "admin", "user"
@@ -163,6 +164,7 @@ async def webbing(
     recordings: Path | None = None,
     pace: Pace | None = None,
     history: str = "none",
+    pool: Pool | None = None,
 ) -> AsyncIterator[Web]:
     """A `maar web` that has decided once; with a `pace` it makes forecasts."""
     async with EmbeddedServer(parts=parts) as server, connected(server.kubeconfig(tmp_path / "kubeconfig")) as cluster:
@@ -180,7 +182,7 @@ async def webbing(
         )
         known, log = History(history, write=False, refresh=0.2), ForecastLog(history)
         async with (
-            answering(api, options, ConfigFile(None), None, known, limits, log) as (mirror, answers, guard),
+            answering(api, options, ConfigFile(None), None, known, limits, log, pool) as (mirror, answers, guard),
             serving(answers, guard, options.address, certificate, page or tmp_path / "page") as port,
             ClientSession() as session,
         ):

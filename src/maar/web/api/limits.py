@@ -109,11 +109,15 @@ class Turns:
             self._working.discard(user)
             self._next()
 
+    @property
+    def waiting(self) -> int:
+        return sum(map(len, self._waiting.values()))
+
     async def _wait(self, user: str) -> None:
         mine = self._waiting.get(user, deque())
         if len(mine) >= self._each:
             raise Refused(429, "too many of your questions are waiting", after=5)
-        if sum(map(len, self._waiting.values())) >= self._most:
+        if self.waiting >= self._most:
             raise Refused(503, "too many questions are waiting", after=5)
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         mine.append(turn)
@@ -171,6 +175,16 @@ class Guard:
         self._bodies: Counter[str] = Counter()
         self._streams: Counter[str] = Counter()
         self._writes: Counter[str] = Counter()
+
+    @property
+    def waiting(self) -> int:
+        """Questions that wait for their turn."""
+        return self._turns.waiting
+
+    @property
+    def held(self) -> int:
+        """Bytes of bodies that arrive or are being answered."""
+        return self._bodies.total()
 
     def forget(self) -> None:
         self._addresses.forget()

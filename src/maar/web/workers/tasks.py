@@ -62,8 +62,10 @@ class WhatIf(Task, frozen=True):
         try:
             edits = edits_of(self.question, scene.cluster, self.now, self.sight, _beside(self.beside))
         except Refused as refused:
+            if refused.status != 403 or self.asked:
+                raise
             more = namespaces_of(self.question.manifests) - self.sight.namespaces
-            if refused.status != 403 or self.asked or not more:
+            if not more:
                 raise
             return AsksRights(more)
         view, _ = decided_with(edits, len(edits) - len(self.question.edits), scene, self.now, self.sight)
