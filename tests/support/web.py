@@ -20,6 +20,7 @@ from maar.kube.client.api import Api
 from maar.kube.kinds import volcano_podgroup
 from maar.kube.wire.api_resources import PODS
 from maar.web.addresses import Address
+from maar.web.api.access import SECONDS
 from maar.web.api.desk import Api1
 from maar.web.api.limits import Guard, Limits
 from maar.web.api.main import Options, answering
@@ -165,6 +166,7 @@ async def webbing(
     pace: Pace | None = None,
     history: str = "none",
     pool: Pool | None = None,
+    believed: float = SECONDS,
 ) -> AsyncIterator[Web]:
     """A `maar web` that has decided once; with a `pace` it makes forecasts."""
     async with EmbeddedServer(parts=parts) as server, connected(server.kubeconfig(tmp_path / "kubeconfig")) as cluster:
@@ -178,7 +180,13 @@ async def webbing(
             await cluster.api.create(f"/api/v1/namespaces/{MINE}/serviceaccounts", {"metadata": {"name": name}})
         api: Api = cluster.api
         options = Options(
-            Address(host, 0), anonymous=anonymous, allow_writes=writes, every=0.05, recordings=recordings, pace=pace
+            Address(host, 0),
+            anonymous=anonymous,
+            allow_writes=writes,
+            every=0.05,
+            recordings=recordings,
+            pace=pace,
+            believed=believed,
         )
         known, log = History(history, write=False, refresh=0.2), ForecastLog(history)
         async with (

@@ -199,7 +199,9 @@ def test_sums_of_edits_are_checked(tmp_path: Path) -> None:
         ):
             status, body = await user.ask("/api/v1/what-if", {"edits": edits, "manifests": LONG_YAML})
             answer = msgspec.json.decode(body)
-            assert (422, error, field) == (status, answer["error"], answer.get("field")), "before the manifests are read"
+            assert (422, error, field) == (status, answer["error"], answer.get("field")), (
+                "before the manifests are read"
+            )
 
     told(tmp_path, story, pool=Pool(memory=220 << 20))
 
