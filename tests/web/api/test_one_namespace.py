@@ -146,13 +146,13 @@ def test_the_aggregated_api_tells_her_no_more(tmp_path: Path, folder: Path) -> N
                 assert HIDDEN not in line, line
 
     async def lines(front: Front) -> AsyncIterator[bytes]:
-        async with ClientSession(connector=TCPConnector(ssl=front.context(front.proxies))) as session:
-            async with session.get(f"https://127.0.0.1:{front.port}{ROOT}/stream", headers=AS_USER) as answer:
-                for name in ("aq7first", "aq7second"):
+        url = f"https://127.0.0.1:{front.port}{ROOT}/stream"
+        connector = TCPConnector(ssl=front.context(front.proxies))
+        async with ClientSession(connector=connector) as session, session.get(url, headers=AS_USER) as answer:
+            for name in ("aq7first", "aq7second"):
+                for _ in range(3):
                     yield await answer.content.readline()
-                    yield await answer.content.readline()
-                    yield await answer.content.readline()
-                    await front.web.gang(THEIRS, name, 1, gpu=1)
+                await front.web.gang(THEIRS, name, 1, gpu=1)
 
     told(tmp_path, story, writes=True, recordings=folder)
 
@@ -227,11 +227,11 @@ def test_she_writes_nothing_in_another_namespace_and_learns_no_name(tmp_path: Pa
 
 async def events(client: Client, seen: list[bytes]) -> None:
     """Reads a stream to its end."""
-    async with ClientSession() as session:
-        async with session.get(f"{client.base}/api/v1/stream", headers=client.headers) as answer:
-            assert 200 == answer.status
-            async for line in answer.content:
-                seen.append(line)
+    url = f"{client.base}/api/v1/stream"
+    async with ClientSession() as session, session.get(url, headers=client.headers) as answer:
+        assert 200 == answer.status
+        async for line in answer.content:
+            seen.append(line)
 
 
 def test_a_stream_tells_nothing_after_the_right_was_revoked(tmp_path: Path) -> None:
