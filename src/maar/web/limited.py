@@ -18,6 +18,7 @@ def bound(memory: int) -> None:
     """Bound this process to so many bytes of address space, let the kernel choose it first, and end with its parent."""
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write(MOST_KILLABLE)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which then ends this process
     _limit(memory)
     _end_with_parent()
 

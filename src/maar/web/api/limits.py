@@ -171,7 +171,7 @@ class Guard:
         waiting = limits.computing_waiting, limits.computing_waiting_each
         self._turns = Turns(limits.computing_at_once, *waiting)
         self._forecasts = Turns(1, *waiting)
-        self._readings = Turns(limits.computing_at_once, *waiting)
+        self._readings = Turns(1, *waiting)
         self._bodies: Counter[str] = Counter()
         self._streams: Counter[str] = Counter()
         self._writes: Counter[str] = Counter()
