@@ -244,11 +244,12 @@ def test_a_question_that_takes_too_long_ends(tmp_path: Path) -> None:
     async def story(web: Web) -> None:
         user = await web.as_user(USER)
         pid = await stopped_worker(user)
+        web.answers.pool.seconds = 0.1
         status, body = await user.ask("/api/v1/what-if", CHEAP)
         assert (422, TOO_LONG) == (status, msgspec.json.decode(body)["error"])
         await until(lambda: not alive(pid))
 
-    told(tmp_path, story, pool=Pool(seconds=5.0))
+    told(tmp_path, story)
 
 
 def test_idle_workers_end(tmp_path: Path) -> None:

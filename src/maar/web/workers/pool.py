@@ -93,7 +93,8 @@ class Pool:
 
     def __init__(self, memory: int = MEMORY, seconds: float = SECONDS, idle: float = IDLE) -> None:
         self._memory = memory
-        self._seconds = seconds
+        self.seconds = seconds
+        """The longest time for one question."""
         self._idle = idle
         self._resting: list[Worker] = []
         self.working: set[Worker] = set()
@@ -105,10 +106,12 @@ class Pool:
         self.working.add(worker)
         reply = Reply()
         try:
-            async with asyncio.timeout(self._seconds):
+            async with asyncio.timeout(self.seconds):
                 reply = await worker.ask(task, scene)
         except TimeoutError:
             raise Refused(422, TOO_LONG) from None
+        except RecursionError:  # it cannot even be sent
+            raise Refused(422, "lists and objects are nested too deeply") from None
         finally:
             self.working.discard(worker)
             if reply.peak and not reply.memory and reply.peak <= KEPT:
