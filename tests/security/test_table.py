@@ -35,6 +35,11 @@ ELSEWHERE = {
     ),
     "web-token": ("tests/web/api/test_access.py", "test_no_name_of_another_namespace_in_any_byte_of_any_answer"),
     "web-question": ("tests/web/api/test_openapi.py", "test_hostile_requests_change_nothing_and_it_keeps_serving"),
+    "web-expense": ("tests/web/api/test_expensive.py", "test_sums_are_checked_before_anything_is_built"),
+    "web-site": (
+        "tests/web/api/test_one_namespace.py",
+        "test_pages_of_other_sites_are_refused_whatever_they_send",
+    ),
     "http-values": ("tests/web/test_measurements.py", "test_invalid_bodies_are_refused_with_the_field"),
 }
 """Rows whose tests are beside the code that they test."""

@@ -20,12 +20,14 @@ from maar.kube.client.api import Api
 from maar.kube.kinds import volcano_podgroup
 from maar.kube.wire.api_resources import PODS
 from maar.web.addresses import Address
+from maar.web.api.access import SECONDS
 from maar.web.api.desk import Api1
 from maar.web.api.limits import Guard, Limits
 from maar.web.api.main import Options, answering
 from maar.web.api.mirror import Mirror, until_ready
 from maar.web.api.server import Certificate, serving
 from maar.web.forecasting.keeper import Keeper, Pace
+from maar.web.workers.pool import Pool
 
 MINE, THEIRS = "mine", "aq7hidden"
 ADMIN, USER = "admin", "user"
@@ -163,6 +165,8 @@ async def webbing(
     recordings: Path | None = None,
     pace: Pace | None = None,
     history: str = "none",
+    pool: Pool | None = None,
+    believed: float = SECONDS,
 ) -> AsyncIterator[Web]:
     """A `maar web` that has decided once; with a `pace` it makes forecasts."""
     async with EmbeddedServer(parts=parts) as server, connected(server.kubeconfig(tmp_path / "kubeconfig")) as cluster:
@@ -176,11 +180,17 @@ async def webbing(
             await cluster.api.create(f"/api/v1/namespaces/{MINE}/serviceaccounts", {"metadata": {"name": name}})
         api: Api = cluster.api
         options = Options(
-            Address(host, 0), anonymous=anonymous, allow_writes=writes, every=0.05, recordings=recordings, pace=pace
+            Address(host, 0),
+            anonymous=anonymous,
+            allow_writes=writes,
+            every=0.05,
+            recordings=recordings,
+            pace=pace,
+            believed=believed,
         )
         known, log = History(history, write=False, refresh=0.2), ForecastLog(history)
         async with (
-            answering(api, options, ConfigFile(None), None, known, limits, log) as (mirror, answers, guard),
+            answering(api, options, ConfigFile(None), None, known, limits, log, pool) as (mirror, answers, guard),
             serving(answers, guard, options.address, certificate, page or tmp_path / "page") as port,
             ClientSession() as session,
         ):

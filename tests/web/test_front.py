@@ -21,6 +21,7 @@ import pytest
 from tests.support.front import Scheduler, fronting
 from tests.support.patience import PATIENCE
 
+from maar.history.history import History
 from maar.web.addresses import Address, CannotServe, listening, read_address
 from maar.web.front.limits import Limits, Rate, client
 from maar.web.front.main import LINES, LONGEST_LINE, Log
@@ -87,10 +88,13 @@ def blocking_get(url: str) -> tuple[int, str]:
 
 
 def told(
-    story: Callable[[Server], Awaitable[None]], limits: Limits | None = None, scheduler: Scheduler | None = None
+    story: Callable[[Server], Awaitable[None]],
+    limits: Limits | None = None,
+    scheduler: Scheduler | None = None,
+    history: History | None = None,
 ) -> None:
     async def main() -> None:
-        async with fronting(limits=limits, scheduler=scheduler) as server:
+        async with fronting(history, limits=limits, scheduler=scheduler) as server:
             try:
                 await story(server)
             finally:
@@ -342,34 +346,149 @@ def test_clients_that_do_not_read_cost_no_memory() -> None:
 # -- bytes
 
 
-@pytest.mark.parametrize(
-    ("sent", "status"),
-    [
-        ("GET /healthz\r\n\r\n", 400),
-        ("GET /healthz HTTP/2.0\r\n\r\n", 400),
-        ("get /healthz HTTP/1.1\r\n\r\n", 400),
-        ("\x00\xff\r\n\r\n", 400),
-        ("GET /healthz HTTP/1.1\r\nno colon\r\n\r\n", 400),
-        ("GET /healthz HTTP/1.1\r\n folded: x\r\n\r\n", 400),
-        ("GET /healthz HTTP/1.1\r\nname : x\r\n\r\n", 400),
-        ("GET /healthz HTTP/1.1\r\na: x\ny\r\n\r\n", 400),
-        ("GET /healthz HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n", 400),
-        ("GET /healthz HTTP/1.1\r\nContent-Length: -1\r\n\r\n", 400),
-        ("GET /healthz HTTP/1.1\r\nContent-Length: +1\r\n\r\n", 400),
-        ("GET /healthz HTTP/1.1\r\nContent-Length: " + "9" * 5000 + "\r\n\r\n", 400),
-        ("GET /healthz HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", 411),
-        ("GET /healthz HTTP/1.1\r\nContent-Length: 999999999\r\n\r\n", 413),
-        ("GET /healthz HTTP/1.1\r\na: " + "x" * 17_000, 431),
-        ("x" * 17_000, 431),
-    ],
-)
-def test_what_is_no_request_is_refused_and_ends_the_connection(sent: str, status: int) -> None:
+LINE = "GET /healthz HTTP/1.1\r\n"
+POST = "POST /v1/jobs/team/train/measurements HTTP/1.1\r\n"
+ENDING = {
+    "no version": ("GET /healthz\r\n\r\n", 400),
+    "HTTP/2": ("GET /healthz HTTP/2.0\r\n\r\n", 400),
+    "HTTP/1.2": ("GET /healthz HTTP/1.2\r\n\r\n", 400),
+    "HTTP/0.9": ("GET /healthz HTTP/0.9\r\n\r\n", 400),
+    "preface of HTTP/2": ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400),
+    "method in lower case": ("get /healthz HTTP/1.1\r\n\r\n", 400),
+    "unknown method": ("BREW /healthz HTTP/1.1\r\n\r\n", 400),
+    "binary": ("\x00\xff\r\n\r\n", 400),
+    "TLS": ("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + "\x00" * 500, 400),
+    "a response": ("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 400),
+    "space in the target": ("GET /health z HTTP/1.1\r\n\r\n", 400),
+    "NUL in the target": ("GET /health\x00z HTTP/1.1\r\n\r\n", 400),
+    "no colon": (f"{LINE}no colon\r\n\r\n", 400),
+    "no name": (f"{LINE}: x\r\n\r\n", 400),
+    "folded first header": (f"{LINE} folded: x\r\n\r\n", 400),
+    "folded header": (f"{LINE}a: b\r\n folded: x\r\n\r\n", 400),
+    "space before the colon": (f"{LINE}name : x\r\n\r\n", 400),
+    "bare LF in a value": (f"{LINE}a: x\ny\r\n\r\n", 400),
+    "bare LF between headers": (f"{LINE}a: x\nb: y\r\n\r\n", 400),
+    "bare LF everywhere": ("GET /healthz HTTP/1.1\na: b\n\n", 400),
+    "bare CR": (f"{LINE}a: x\ry\r\n\r\n", 400),
+    "NUL in a value": (f"{LINE}a: x\x00y\r\n\r\n", 400),
+    "Content-Length twice": (f"{LINE}Content-Length: 1\r\nContent-Length: 1\r\n\r\n", 400),
+    "Content-Length twice, different": (f"{LINE}Content-Length: 0\r\nContent-Length: 9\r\n\r\n", 400),
+    "two lengths in one": (f"{LINE}Content-Length: 1, 1\r\n\r\n", 400),
+    "negative length": (f"{LINE}Content-Length: -1\r\n\r\n", 400),
+    "length with a sign": (f"{LINE}Content-Length: +1\r\n\r\n", 400),
+    "length in hexadecimal": (f"{LINE}Content-Length: 0x5\r\n\r\n", 400),
+    "no length": (f"{LINE}Content-Length:\r\n\r\n", 400),
+    "huge length": (f"{LINE}Content-Length: {'9' * 5000}\r\n\r\n", 400),
+    "length and chunks": (f"{LINE}Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
+    "chunks and length": (f"{LINE}Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n", 400),
+    "another encoding": (f"{LINE}Transfer-Encoding: gzip\r\n\r\n", 400),
+    "chunks, then another encoding": (f"{LINE}Transfer-Encoding: chunked, gzip\r\n\r\n", 400),
+    "Host twice": (f"{LINE}Host: a\r\nHost: b\r\n\r\n", 400),
+    "Authorization twice": (f"{POST}Authorization: a\r\nAuthorization: b\r\n\r\n", 400),
+    "only line ends": ("\r\n\r\n\r\n\r\n", 400),
+    "garbage without an end": ("x" * 17_000, 400),
+    "chunks": (f"{LINE}Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", 411),
+    "huge chunk": (f"{LINE}Transfer-Encoding: chunked\r\n\r\nFFFFFFFFFFFFFFFFFF\r\nhello", 411),
+    "long chunk extension": (f"{LINE}Transfer-Encoding: chunked\r\n\r\n5;{'x' * 20_000}", 411),
+    "large body": (f"{LINE}Content-Length: 999999999\r\n\r\n", 413),
+    "long target": (f"GET /{'a' * 5_000} HTTP/1.1\r\n\r\n", 414),
+    "compressed body": (f"{POST}Content-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc", 415),
+    "long header": (f"{LINE}a: {'x' * 17_000}", 431),
+    "many headers": (LINE + "a: b\r\n" * 4_000, 431),
+    "no such path, with a body": ("POST /nothing HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc", 404),
+    "method not allowed, with a body": ("POST /metrics HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc", 405),
+    "no token, with a body": (f"{POST}Content-Length: 3\r\n\r\nabc", 401),
+    "a tunnel": ("CONNECT example.com:443 HTTP/1.1\r\nHost: example.com\r\n\r\nGET / HTTP/1.1\r\n\r\n", 404),
+    "an upgrade": (f"{LINE}Connection: Upgrade\r\nUpgrade: h2c\r\n\r\nPRI * HTTP/2.0\r\n\r\n", 200),
+    "a websocket": (f"{LINE}Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n\x81\x05hello", 200),
+}
+"""What ends a connection, with the status of its answer."""
+STAYING = {
+    "no such path": ("GET /nothing HTTP/1.1\r\n\r\n", 404),
+    "method not allowed": ("POST /metrics HTTP/1.1\r\n\r\n", 405),
+    "no token": (f"{POST}\r\n", 401),
+    "no name of a job": ("GET /v1/jobs/TEAM/x/measurements HTTP/1.1\r\n\r\n", 400),
+}
+"""What is refused, and leaves the connection open: it is whole, and no body follows."""
+
+
+async def _rest(one: Client) -> list[int]:
+    """The statuses of all answers until the connection ends, without their bodies."""
+    statuses = []
+    with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+        while True:
+            statuses.append((await one.answer())[0])
+    return statuses
+
+
+@pytest.mark.parametrize("before", ["nothing", "answered", "in one piece", "refused"])
+def test_what_is_no_request_gets_one_answer_and_ends_the_connection(before: str, tmp_path: Path) -> None:
+    """As the first request of a connection, and as a further one."""
+    good = {"answered": LINE + "\r\n", "in one piece": LINE + "\r\n", "refused": "GET /nothing HTTP/1.1\r\n\r\n"}
+
+    async def story(server: Server) -> None:
+        async with asyncio.timeout(PATIENCE):
+            for name, (sent, status) in ENDING.items():
+                one = await Client.to(server)
+                if before in ("answered", "refused"):
+                    one.send(good[before])
+                    assert (200 if before == "answered" else 404) == (await one.answer())[0], name
+                one.send(good[before] + sent if before == "in one piece" else sent)
+                expected = [200, status] if before == "in one piece" else [status]
+                assert expected == await _rest(one), name
+                await Client.close_all()
+            assert 200 == await (await Client.to(server)).status("/healthz")
+
+    history = History(str(tmp_path / "history.db"))
+    told(story, Limits(requests=Rate(1e6, 1e6), requests_each=Rate(1e6, 1e6)), history=history)
+
+
+@pytest.mark.parametrize("before", ["", LINE + "\r\n"])
+def test_a_whole_request_that_is_refused_leaves_the_connection_open(before: str, tmp_path: Path) -> None:
+    async def story(server: Server) -> None:
+        for name, (sent, status) in STAYING.items():
+            one = await Client.to(server)
+            one.send(before + sent + LINE + "\r\n" + sent)
+            expected = [*([200] if before else []), status, 200, status]
+            assert expected == [(await one.answer())[0] for _ in expected], name
+            assert 200 == await one.status("/healthz"), name
+
+    history = History(str(tmp_path / "history.db"))
+    told(story, Limits(requests=Rate(1e6, 1e6), requests_each=Rate(1e6, 1e6)), history=history)
+
+
+@pytest.mark.parametrize("before", ["", LINE + "\r\n"])
+@pytest.mark.parametrize("sent", [LINE + "Host: x", f"{LINE}Content-Length: 9\r\n\r\nabc"])
+def test_what_does_not_arrive_in_time_is_refused_once(sent: str, before: str) -> None:
     async def story(server: Server) -> None:
         one = await Client.to(server)
-        one.send(sent)
-        assert status == (await one.answer())[0]
-        assert await one.is_closed()
-        assert 200 == await (await Client.to(server)).status("/healthz")
+        one.send(before + sent)
+        assert ([200, 408] if before else [408]) == await _rest(one)
+
+    told(story, Limits(head_seconds=0.1, body_seconds=0.1))
+
+
+def test_a_flood_in_one_piece_ends_with_the_first_refusal() -> None:
+    """A valid request, and then garbage: the bytes that were refused are not read again."""
+
+    async def story(server: Server) -> None:
+        one = await Client.to(server)
+        one.send(LINE + "\r\n" + "garbage\r\n\r\n" * 1_000)
+        async with asyncio.timeout(PATIENCE):
+            assert [200, 400] == await _rest(one)
+
+    told(story)
+
+
+def test_a_head_may_arrive_byte_by_byte() -> None:
+    async def story(server: Server) -> None:
+        one = await Client.to(server)
+        for text in (f"{LINE}Host: maar\r\n\r\n", "GET /nothing HTTP/1.1\r\n\r\n"):
+            for each in text:
+                one.send(each)
+                await one.writer.drain()
+                await asyncio.sleep(0)
+        assert [200, 404] == [(await one.answer())[0] for _ in range(2)]
 
     told(story)
 

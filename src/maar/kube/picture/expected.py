@@ -8,17 +8,24 @@ part, are left out as in a live cluster. Jobs that have ended are no matter.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from itertools import islice
 
 import msgspec
 
 from maar.kube.kinds import AnyKind
 from maar.kube.kinds.cluster import PODS
 from maar.kube.kinds.elastic import MOST
-from maar.kube.kinds.kind import Inner
+from maar.kube.kinds.kind import Created, Inner
 from maar.kube.picture.owners import Owner
 from maar.kube.picture.picture import Picture
+from maar.kube.wire.errors import ManifestError
 from maar.kube.wire.pods import Pod
+
+
+class TooManyPods(ManifestError):
+    """All jobs together ask for more pods than there may be."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(f"manifests: expected at most {most} pods in all, got more")
 
 
 class Skipped(msgspec.Struct, frozen=True):
@@ -37,18 +44,29 @@ class Expected(msgspec.Struct, frozen=True):
 
 
 def expect(
-    picture: Picture, names: frozenset[str] | None, only: Collection[tuple[AnyKind, str]] | None = None
+    picture: Picture,
+    names: frozenset[str] | None,
+    only: Collection[tuple[AnyKind, str]] | None = None,
+    most: int | None = None,
 ) -> Expected:
     """Add to a picture the pods that controllers would create; `names` are our scheduler names (`None`: all).
 
-    `only`: for these jobs, by kind and key.
+    `only`: for these jobs, by kind and key. `most`: a `TooManyPods` if the picture would have more pods than this;
+    nothing is built beyond it.
     """
+    have = len(picture.objects.of(PODS))
+    if most is not None and have > most:
+        raise TooManyPods(most)
     added: list[tuple[Owner, tuple[str, ...]]] = []
     skipped: list[Skipped] = []
     for owner in list(picture.jobs_without_pods()):
         if only is not None and owner.place not in only:
             continue
-        inner, pods, why = _created(picture, owner, names)
+        left = None if most is None else most - have
+        inner, pods, why = _created(picture, owner, names, left)
+        if left is not None and max(len(pods), len(inner)) > left:
+            raise TooManyPods(left + have)
+        have += max(len(pods), len(inner))
         if why:
             skipped.append(Skipped(str(owner.kind), f"{owner.namespace}/{owner.name}", why))
             continue
@@ -61,8 +79,10 @@ def expect(
     return Expected(tuple(added), tuple(sorted(skipped, key=lambda s: (s.job, s.kind))))
 
 
-def _created(picture: Picture, owner: Owner, names: frozenset[str] | None) -> tuple[list[Inner], list[Pod], str]:
-    """What is created for a job, or why it is not planned."""
+def _created(
+    picture: Picture, owner: Owner, names: frozenset[str] | None, left: int | None
+) -> tuple[list[Inner], list[Pod], str]:
+    """What is created for a job, or why it is not planned; if it is more than `left`, only the first of it."""
     kind, item = owner.kind, owner.item
     if kind.is_suspended(item):
         return [], [], "it is suspended, and its owner resumes it"
@@ -71,11 +91,21 @@ def _created(picture: Picture, owner: Owner, names: frozenset[str] | None) -> tu
     if why := kind.creates_none(item):
         return [], [], why
     inner: list[Inner] = []
-    pods = list(islice(_all(owner, inner), MOST + 1))
+    pods: list[Pod] = []
+    bound = MOST if left is None else min(MOST, left)
+    for made in _all(owner):
+        if isinstance(made, Pod):
+            pods.append(made)
+        else:
+            inner.append(made)
+        if len(pods) > bound or len(inner) > bound:
+            break  # each of them: a JobSet may ask for many Jobs without pods
+    if left is not None and max(len(pods), len(inner)) > left:
+        return inner, pods, ""
+    if len(pods) > MOST or len(inner) > MOST:
+        return [], [], f"it asks for more than {MOST} pods"
     if not pods:
         return [], [], "it asks for no pods"
-    if len(pods) > MOST:
-        return [], [], f"it asks for more than {MOST} pods"
     if names is not None and not any(pod.spec.scheduler_name in names for pod in pods):
         return [], [], f"its pods name another scheduler: `{pods[0].spec.scheduler_name}`"
     there = picture.objects.of(PODS)
@@ -84,11 +114,9 @@ def _created(picture: Picture, owner: Owner, names: frozenset[str] | None) -> tu
     return inner, pods, ""
 
 
-def _all(owner: Owner, inner: list[Inner]) -> Iterator[Pod]:
-    """The pods of an object, and of the objects that its controller creates, which go to `inner`."""
+def _all(owner: Owner) -> Iterator[Created]:
+    """The pods of an object, the objects that its controller creates, and their pods."""
     for made in owner.kind.creates(owner.item):
-        if isinstance(made, Pod):
-            yield made
-            continue
-        inner.append(made)
-        yield from _all(Owner(made.kind, owner.namespace, made.item.name, made.item), inner)
+        yield made
+        if not isinstance(made, Pod):
+            yield from _all(Owner(made.kind, owner.namespace, made.item.name, made.item))

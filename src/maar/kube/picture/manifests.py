@@ -101,8 +101,12 @@ def read_texts(
     scheduler_names: frozenset[str] | None = None,
     now: float = 0.0,
     beside: Iterable[tuple[AnyKind, Object]] = (),
+    most: int | None = None,
 ) -> Manifests:
-    """The same for texts, each with its name. `beside` are objects that manifests refer to, such as PriorityClasses."""
+    """The same for texts, each with its name. `beside` are objects that manifests refer to, such as PriorityClasses.
+
+    `most`: how many pods all of them may have, also those that controllers would create.
+    """
     files = _Files()
     for source, text in texts:
         for number, document in enumerate(_documents(text, source), 1):
@@ -114,7 +118,7 @@ def read_texts(
             picture.put(kind, item)
     for kind, item in files.objects:
         picture.put(kind, item)
-    made = expect(picture, scheduler_names)
+    made = expect(picture, scheduler_names, most=most)
     expected = Counter[str]()
     for owner, pods in made.pods:
         expected[owner.place[1]] += len(pods)

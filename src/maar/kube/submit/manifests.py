@@ -72,10 +72,15 @@ def prepared(
             _check_template(template.path, template.value, where)
     if suspend:
         completed += _suspended(kind, document, names)
-    resource = next((r for r in (kind.resource, *kind.older) if r.api_version == document["apiVersion"]), kind.resource)
     return Manifest(
-        kind, resource, where, str(document["metadata"].get("name", "")), document, tuple(completed), warnings
+        *resource_of(document), where, str(document["metadata"].get("name", "")), document, tuple(completed), warnings
     )
+
+
+def resource_of(document: Json) -> tuple[AnyKind, Resource[Object]]:
+    """The kind of a manifest, and its resource in the version that the manifest states."""
+    kind, version = _kind_of(document), document["apiVersion"]
+    return kind, next((r for r in (kind.resource, *kind.older) if r.api_version == version), kind.resource)
 
 
 def _kind_of(document: Any) -> AnyKind:

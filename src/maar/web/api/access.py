@@ -85,13 +85,22 @@ class _Claims(msgspec.Struct):
 class Access:
     """Checks tokens and rights of one cluster."""
 
-    def __init__(self, api: Api, *, anonymous: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        api: Api,
+        *,
+        anonymous: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+        seconds: float = SECONDS,
+    ) -> None:
         self._api = api
+        self.seconds = seconds
+        """How long an answer of the API server is believed, and how often a stream asks again."""
         self.anonymous = anonymous
         """Whether users without credentials are answered."""
         self._clock = clock
-        self._users: Kept[bytes, User | None] = Kept(clock)
-        self._rights: Kept[tuple[bytes, str], bool] = Kept(clock)
+        self._users: Kept[bytes, User | None] = Kept(clock, seconds)
+        self._rights: Kept[tuple[bytes, str], bool] = Kept(clock, seconds)
         self._reviews: dict[bytes, asyncio.Task[User | None]] = {}
         """Questions on their way."""
         self._asked: dict[tuple[bytes, str], asyncio.Task[bool]] = {}
@@ -103,15 +112,15 @@ class Access:
     def forget(self) -> None:
         self._bad.forget()
 
-    async def user(self, header: str | None, client: str) -> User:
-        """Who sends this `Authorization` header; raises `Refused`."""
+    async def user(self, header: str | None, client: str, *, again: bool = False) -> User:
+        """Who sends this `Authorization` header; raises `Refused`. `again`: what was known about it is not believed."""
         if header is None:
             if self.anonymous:
                 return ANONYMOUS
             raise Refused(401, "a token is required: `Authorization: Bearer ...`", sign_in=True)
         token = bearer(header)
         key = hashlib.sha256(token.encode()).digest()
-        known = self._users.get(key)
+        known = None if again else self._users.get(key)
         if known is not None:
             (user,) = known
         else:

@@ -28,7 +28,7 @@ from maar.whatif.config_edits import SetAlgorithm, UseConfig
 from maar.whatif.edit import Edit, EditError, Scene
 from maar.whatif.edits import applied
 from maar.whatif.job_edits import AddJobs, EndJobs, Release, SetMinimum, SetPriority, SetQueue, SetRequest
-from maar.whatif.node_edits import AddNodes, AddNodesLike, Cordon, EndReservation, RemoveNodes, Uncordon
+from maar.whatif.node_edits import MOST_NODES, AddNodes, AddNodesLike, Cordon, EndReservation, RemoveNodes, Uncordon
 from maar.whatif.queue_edits import AddQueues, OpenQueue, SetAmounts, SetQuota, SetWeight
 
 MOST_EDITS = 100
@@ -90,36 +90,39 @@ def answered(
     `beside` are objects of the cluster that manifests refer to. `standing` is that of the shard whose recorded cycle is
     decided again.
     """
-    edits: list[Edit] = [*_read(question.manifests, now, sight, beside), *question.edits]
-    added = len(edits) - len(question.edits)
+    edits = edits_of(question, cluster, now, sight, beside)
+    return decided_with(edits, len(edits) - len(question.edits), Scene(cluster, config, standing), now, sight)
+
+
+def edits_of(
+    question: Question, cluster: Cluster, now: float, sight: Sight, beside: list[tuple[AnyKind, Object]]
+) -> list[Edit]:
+    """The edits of a question, those of its manifests first; raises `Refused`. Sums are checked before all else."""
+    if not question.edits and not question.manifests:
+        raise Refused(422, "expected at least one edit or manifest", "edits")
+    if len(question.edits) > MOST_EDITS:
+        raise Refused(422, f"expected at most {MOST_EDITS} edits, got {len(question.edits)}", "edits")
+    nodes = 0
+    for i, edit in enumerate(question.edits):
+        nodes += max(edit.count, 0) if isinstance(edit, AddNodesLike) else 0
+        if nodes > MOST_NODES:
+            raise Refused(422, f"expected at most {MOST_NODES} new nodes in all, got {nodes}", f"edits[{i}].count")
+        _check(edit, i, cluster, sight)
+    edits: list[Edit] = [*read_manifests(question.manifests, now, sight, beside), *question.edits]
     if not edits:
         raise Refused(422, "expected at least one edit or manifest", "edits")
-    if len(edits) > MOST_EDITS:
-        raise Refused(422, f"expected at most {MOST_EDITS} edits, got {len(edits)}", "edits")
-    for i, edit in enumerate(question.edits):
-        _check(edit, i, cluster, sight)
-    known = frozenset(job.namespace for job in cluster.jobs)
+    return edits
+
+
+def decided_with(edits: list[Edit], added: int, scene: Scene, now: float, sight: Sight) -> tuple[WhatIfView, Scene]:
+    """What edits change, for one viewer, and the scene with them; `added` come from manifests, and are the first."""
+    known = frozenset(job.namespace for job in scene.cluster.jobs)
     try:
-        view = what_if_view(what_if(cluster, config, now, edits, standing), sight, known)
-        return view, applied(Scene(cluster, config, standing), edits)
+        view = what_if_view(what_if(scene.cluster, scene.config, now, edits, scene.standing), sight, known)
+        return view, applied(scene, edits)
     except EditError as error:
         field, problem = _place(error.field, added), sight.said(error.problem, known)
         raise Refused(422, problem, field) from None
-
-
-def with_manifests(
-    scene: Scene,
-    manifests: list[dict[str, Any]],
-    now: float,
-    sight: Sight,
-    beside: list[tuple[AnyKind, Object]],
-) -> Scene:
-    """A scene with more objects; raises `Refused`."""
-    try:
-        return applied(scene, _read(manifests, now, sight, beside))
-    except EditError as error:
-        known = frozenset(job.namespace for job in scene.cluster.jobs)
-        raise Refused(422, sight.said(error.problem, known), "manifests") from None
 
 
 def namespaces_of(manifests: str | list[dict[str, Any]]) -> frozenset[str]:
@@ -166,12 +169,13 @@ def no_aliases(text: str, field: str) -> None:
         raise Refused(422, f"not YAML: {str(error).splitlines()[0]}", field) from None
 
 
-def _read(
+def read_manifests(
     manifests: str | list[dict[str, Any]],
     now: float,
     sight: Sight,
     beside: list[tuple[AnyKind, Object]],
 ) -> list[Edit]:
+    """The edits that add the objects of manifests; raises `Refused`. No more pods are built than there may be."""
     if not manifests:
         return []
     if isinstance(manifests, str):
@@ -180,7 +184,7 @@ def _read(
     else:
         texts = [(f"manifests[{i}]", msgspec.json.encode(item)) for i, item in enumerate(manifests)]
     try:
-        made = read_texts(texts, None, now, beside)
+        made = read_texts(texts, None, now, beside, MOST_PODS)
     except ManifestError as error:
         field, _, problem = str(error).partition(": ")
         raise Refused(422, problem or field, field) from None
@@ -192,8 +196,6 @@ def _read(
     for key in (*(job.key for job in added.jobs), *(task.key for task in added.tasks)):
         if not sight.of(key):
             raise Refused(403, "you may not list pods in the namespace of an object", "manifests")
-    if len(added.tasks) > MOST_PODS:
-        raise Refused(422, f"expected at most {MOST_PODS} pods, got {len(added.tasks)}", "manifests")
     edits: list[Edit] = []
     if added.nodes:
         edits.append(AddNodes(added.nodes))

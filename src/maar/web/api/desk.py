@@ -6,16 +6,16 @@ Views are made in threads, from a snapshot that does not change, so that the wat
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
 
 import msgspec
 
 from maar.history.history import History
 from maar.kube.client.api import Api
-from maar.kube.kinds import AnyKind
 from maar.kube.kinds.cluster import PRIORITY_CLASSES
 from maar.kube.wire.base import Object
 from maar.views.records import State
@@ -27,7 +27,11 @@ from maar.web.api.mirror import Mirror, Moment
 from maar.web.api.recordings import Recordings
 from maar.web.api.writing import Token, Writer
 from maar.web.forecasting.keeper import Keeper, Latest
+from maar.web.workers.pool import Pool
+from maar.whatif.edit import Scene
 from maar.whatif.why import Why
+
+T = TypeVar("T")
 
 NO_FORECASTS = "this `maar web` makes no forecasts"
 REMEMBERED = 64
@@ -65,7 +69,10 @@ class Api1:
         writer: Writer | None = None,
         recordings: Recordings | None = None,
         keeper: Keeper | None = None,
+        pool: Pool | None = None,
     ) -> None:
+        self.pool = pool or Pool()
+        """What reads and computes expensive questions."""
         self.recordings = recordings or Recordings()
         self.mirror = mirror
         self.keeper = keeper
@@ -76,6 +83,7 @@ class Api1:
         self.writer = writer
         """`None`: writes are off."""
         self._views = asyncio.Semaphore(2)
+        self._scene: tuple[int, Scene | None] = (0, None)
         self.known: OrderedDict[tuple[str, bool, float, State], tuple[int, float, Why]] = OrderedDict()
 
     async def asked(
@@ -105,6 +113,9 @@ class Api1:
         }
 
     async def made(self, make: Callable[[], Any]) -> Any:
+        return await finished(self._made(make))
+
+    async def _made(self, make: Callable[[], Any]) -> Any:
         async with self._views:
             return await asyncio.to_thread(make)
 
@@ -113,8 +124,30 @@ class Api1:
         """The newest forecast."""
         return None if self.keeper is None else self.keeper.latest
 
-    def beside(self) -> list[tuple[AnyKind, Object]]:
+    def beside(self) -> tuple[Object, ...]:
         """Objects of the cluster that manifests refer to."""
-        return [
-            (PRIORITY_CLASSES, item) for item in self.mirror.scheduler.picture.objects.of(PRIORITY_CLASSES).values()
-        ]
+        return tuple(self.mirror.scheduler.picture.objects.of(PRIORITY_CLASSES).values())
+
+    def scene(self, moment: Moment) -> Scene:
+        """The cluster now; the same object while nothing was decided, because workers know it already."""
+        number, scene = self._scene
+        if scene is None or number != moment.number:
+            scene = Scene(self.mirror.cluster(), moment.config)
+            self._scene = moment.number, scene
+        return scene
+
+
+async def finished(working: Coroutine[Any, Any, T]) -> T:
+    """The result of work that goes on to its end, also when nobody waits for it: a thread, or several writes."""
+    task = asyncio.ensure_future(working)
+    task.add_done_callback(lambda done: done.cancelled() or done.exception())
+    return await asyncio.shield(task)
+
+
+async def in_thread(make: Callable[[Callable[[], bool]], T]) -> T:
+    """The result of work in a thread that asks whether anybody still waits for it."""
+    gone = threading.Event()
+    try:
+        return await asyncio.to_thread(make, lambda: not gone.is_set())
+    finally:
+        gone.set()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
+from collections import Counter, OrderedDict, deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
@@ -19,6 +19,10 @@ class Limits(msgspec.Struct, frozen=True):
 
     body: int = 1024 * 1024
     """Bytes of a body."""
+    bodies: int = 32 * 1024 * 1024
+    """Bytes of all bodies that arrive or are being answered."""
+    bodies_each: int = 4 * 1024 * 1024
+    """Those of one user."""
     body_seconds: float = 10.0
     head_seconds: float = 10.0
     """Time for the first request of a connection to arrive."""
@@ -33,8 +37,12 @@ class Limits(msgspec.Struct, frozen=True):
     """Seconds of computing of one user: what-if questions, forecasts, and searches for what would start a job."""
     reading: Rate = Rate(0.2, 20)
     """Seconds for reading what one user submits. Forecasts do not count here: they never keep a job from being made."""
+    computing_at_once: int = 2
+    """Questions that are computed at once, each of another user and in a process of its own."""
     computing_waiting: int = 16
-    """Questions that wait for their turn; they are computed one after the other."""
+    """Questions that wait for their turn."""
+    computing_waiting_each: int = 4
+    """Those of one user."""
     writes: int = 16
     """Requests that write, at once."""
     writes_each: int = 2
@@ -77,27 +85,77 @@ class Bill:
         """The CPU seconds of another process; the time that passes, where none is stated."""
 
 
-class Turn:
-    """One at a time, and a limited number of others that wait."""
+class Turns:
+    """A few at once, one of each user, and a limited number of others that wait. Users have their turns in rotation."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, at_once: int, most: int, each: int) -> None:
+        self._free = at_once
         self._most = most
-        self._free = asyncio.Semaphore(1)
-        self._waiting = 0
+        self._each = each
+        self._working: set[str] = set()
+        self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
+        """By user; the one whose turn is next comes first."""
 
     @asynccontextmanager
-    async def taken(self) -> AsyncIterator[None]:
-        if self._waiting >= self._most:
-            raise Refused(503, "too many questions are waiting", after=5)
-        self._waiting += 1
-        try:
-            await self._free.acquire()
-        finally:
-            self._waiting -= 1
+    async def taken(self, user: str) -> AsyncIterator[None]:
+        if self._free and user not in self._working:
+            self._begin(user)
+        else:
+            await self._wait(user)
         try:
             yield
         finally:
-            self._free.release()
+            self._free += 1
+            self._working.discard(user)
+            self._next()
+
+    @property
+    def waiting(self) -> int:
+        return sum(map(len, self._waiting.values()))
+
+    async def _wait(self, user: str) -> None:
+        mine = self._waiting.get(user, deque())
+        if len(mine) >= self._each:
+            raise Refused(429, "too many of your questions are waiting", after=5)
+        if self.waiting >= self._most:
+            raise Refused(503, "too many questions are waiting", after=5)
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        mine.append(turn)
+        self._waiting[user] = mine
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():  # it was hers just now
+                self._free += 1
+                self._working.discard(user)
+            else:
+                self._forget(user, turn)
+            self._next()
+            raise
+
+    def _begin(self, user: str) -> None:
+        self._free -= 1
+        self._working.add(user)
+
+    def _forget(self, user: str, turn: asyncio.Future[None]) -> None:
+        mine = self._waiting[user]
+        mine.remove(turn)
+        if not mine:
+            del self._waiting[user]
+
+    def _next(self) -> None:
+        """Let those begin whose turn it is."""
+        for user in list(self._waiting):
+            if not self._free:
+                return
+            if user in self._working:
+                continue
+            turn = self._waiting[user][0]
+            self._forget(user, turn)
+            if user in self._waiting:
+                self._waiting.move_to_end(user)
+            self._begin(user)
+            turn.set_result(None)
 
 
 class Guard:
@@ -110,10 +168,23 @@ class Guard:
         self._users: Buckets[str] = Buckets(limits.requests, clock)
         self._spending = Spending(limits.computing, clock)
         self._reading = Spending(limits.reading, clock)
-        self._turn = Turn(limits.computing_waiting)
-        self._forecast = Turn(limits.computing_waiting)
+        waiting = limits.computing_waiting, limits.computing_waiting_each
+        self._turns = Turns(limits.computing_at_once, *waiting)
+        self._forecasts = Turns(1, *waiting)
+        self._readings = Turns(1, *waiting)
+        self._bodies: Counter[str] = Counter()
         self._streams: Counter[str] = Counter()
         self._writes: Counter[str] = Counter()
+
+    @property
+    def waiting(self) -> int:
+        """Questions that wait for their turn."""
+        return self._turns.waiting
+
+    @property
+    def held(self) -> int:
+        """Bytes of bodies that arrive or are being answered."""
+        return self._bodies.total()
 
     def forget(self) -> None:
         self._addresses.forget()
@@ -129,9 +200,9 @@ class Guard:
 
     @asynccontextmanager
     async def computing(self, user: str, *, forecast: bool = False) -> AsyncIterator[Bill]:
-        """One expensive question at a time, paid by the user. Forecasts have a turn of their own: they take longer."""
+        """A few expensive questions at once, paid by their users. Forecasts have their own turns: they take longer."""
         self._spending.check(user)
-        async with (self._forecast if forecast else self._turn).taken():
+        async with (self._forecasts if forecast else self._turns).taken(user):
             begun, bill = self._clock(), Bill()
             try:
                 self._spending.check(user)  # earlier questions of hers may have used it up
@@ -140,15 +211,37 @@ class Guard:
                 passed = self._clock() - begun
                 self._spending.spend(user, passed if bill.seconds is None else bill.seconds)
 
-    @contextmanager
-    def reading(self, user: str) -> Iterator[None]:
-        """Reading a submission: it waits for no turn, and has an account of its own."""
+    @asynccontextmanager
+    async def reading(self, user: str) -> AsyncIterator[Bill]:
+        """Reading a submission: it waits for no question, and has turns and an account of its own."""
         self._reading.check(user)
-        begun = self._clock()
+        async with self._readings.taken(user):
+            begun, bill = self._clock(), Bill()
+            try:
+                self._reading.check(user)
+                yield bill
+            finally:
+                passed = self._clock() - begun
+                self._reading.spend(user, passed if bill.seconds is None else bill.seconds)
+
+    @contextmanager
+    def holding(self, user: str) -> Iterator[Callable[[int], None]]:
+        """Holding the body of a request until it is answered; what is yielded counts its bytes before they are kept."""
+        held = 0
+
+        def more(size: int) -> None:
+            nonlocal held
+            if self._bodies[user] + size > self.limits.bodies_each or self._bodies.total() + size > self.limits.bodies:
+                raise Refused(429, "too many large requests at once", after=5)
+            held += size
+            self._bodies[user] += size
+
         try:
-            yield
+            yield more
         finally:
-            self._reading.spend(user, self._clock() - begun)
+            self._bodies[user] -= held
+            if not self._bodies[user]:
+                del self._bodies[user]
 
     @contextmanager
     def streaming(self, user: str) -> Iterator[None]:

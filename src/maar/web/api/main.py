@@ -29,7 +29,7 @@ from maar.kube.client.access import load_access
 from maar.kube.client.api import Api
 from maar.kube.client.errors import AccessError, ApiError
 from maar.web.addresses import Address
-from maar.web.api.access import Access
+from maar.web.api.access import SECONDS, Access
 from maar.web.api.aggregated import Aggregated
 from maar.web.api.desk import Api1
 from maar.web.api.limits import Guard, Limits
@@ -38,6 +38,7 @@ from maar.web.api.recordings import Recordings
 from maar.web.api.server import Certificate, serving
 from maar.web.api.writing import Writer
 from maar.web.forecasting.keeper import Keeper, Pace
+from maar.web.workers.pool import Pool
 
 logger = logging.getLogger("maar")
 
@@ -66,6 +67,8 @@ class Options(msgspec.Struct, frozen=True):
     """A folder with recordings of the scheduler, which are only read."""
     every: float = EVERY
     """Minimum seconds between two decisions."""
+    believed: float = SECONDS
+    """Seconds for which an answer of the API server about tokens and rights is believed."""
     pace: Pace | None = Pace()
     """How forecasts are made; `None`: none are made."""
 
@@ -143,6 +146,7 @@ async def answering(
     history: History | None = None,
     limits: Limits | None = None,
     log: ForecastLog | None = None,
+    pool: Pool | None = None,
 ) -> AsyncIterator[tuple[Mirror, Api1, Guard]]:
     """The parts that answer, while the context is open; the caller runs the mirror and the server."""
     known = history or History()
@@ -152,11 +156,13 @@ async def answering(
         mirror = Mirror(api, options.settings, config, brakes, known, every=options.every)
         parts.push_async_callback(mirror.close)
         guard = Guard(limits or Limits())
-        access = Access(api, anonymous=options.anonymous)
+        access = Access(api, anonymous=options.anonymous, seconds=options.believed)
         names = options.names or sorted(options.settings.scheduler_names)
         writer = Writer(api, names) if options.allow_writes else None
         recordings = Recordings(options.recordings)
         keeper = None if options.pace is None else Keeper(mirror, known, log, options.pace)
         if keeper is not None:
             parts.push_async_callback(keeper.close)
-        yield mirror, Api1(mirror, access, guard, api, known, writer, recordings, keeper), guard
+        pool = pool or Pool()
+        parts.push_async_callback(pool.close)
+        yield mirror, Api1(mirror, access, guard, api, known, writer, recordings, keeper, pool), guard

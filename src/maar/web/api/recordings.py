@@ -265,31 +265,31 @@ class Recordings:
             views[path.name] = view if known is None or problem else known.view()
         return views
 
-    def read(self, name: str, seconds: float) -> Recording:
-        """A recording, read on for a limited time; raises `RecordingError`, or `KeyError` if there is none."""
+    def read(self, name: str, seconds: float, wanted: More = lambda: True) -> Recording:
+        """A recording, read on for a limited time while it is wanted; raises `RecordingError`, or `KeyError`."""
         with self._one:
             recording = self._opened.get(name)
             if recording is None:
                 if self._folder is None or name not in self._files():
                     raise KeyError(name)
                 recording = Recording(self._folder / name)
-            recording.advance(_until(seconds))
+            recording.advance(_until(seconds, wanted))
             self._opened[name] = recording
             self._opened.move_to_end(name)
             while len(self._opened) > OPENED:
                 self._opened.popitem(last=False)
             return recording
 
-    def whole(self, name: str, number: int, seconds: float) -> tuple[Scene, float]:
+    def whole(self, name: str, number: int, seconds: float, wanted: More = lambda: True) -> tuple[Scene, float]:
         """A cycle of a recording with its whole cluster; raises as `read` does."""
-        recording = self.read(name, seconds)
+        recording = self.read(name, seconds, wanted)
         with self._one:
-            return recording.whole(number, _until(seconds))
+            return recording.whole(number, _until(seconds, wanted))
 
 
-def _until(seconds: float) -> More:
+def _until(seconds: float, wanted: More) -> More:
     ends = time.monotonic() + seconds
-    return lambda: time.monotonic() < ends
+    return lambda: wanted() and time.monotonic() < ends
 
 
 def _not_huge(data: bytes) -> bytes:

@@ -85,7 +85,7 @@ class Site:
         """One request. Whatever happens, the answer is JSON without the details of a bug."""
         protocol = request.protocol
         if isinstance(protocol, Connection):
-            protocol.served = True
+            protocol.begin()
         try:
             return await self._answer(request)
         except Refused as refused:
@@ -96,6 +96,9 @@ class Site:
             # The text of the error and the request may have names or a token: neither goes to the client.
             logger.error("internal error in an answer: %s", type(error).__name__, exc_info=error)
             return as_json(500, INTERNAL)
+        finally:
+            if isinstance(protocol, Connection):
+                protocol.rest()
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         path = request.rel_url.raw_path
@@ -111,6 +114,7 @@ class Site:
             return web.Response(body=page, headers=headers)
         if not path.startswith("/api/"):
             return self._file(request, path)
+        _check_site(request)
         return await self._asked(request, path, address)
 
     async def _asked(self, request: web.BaseRequest, path: str, address: str) -> web.StreamResponse:
@@ -125,10 +129,11 @@ class Site:
         user = await self._user(request, address)
         token = self._token(request) if route.writes else None
         query = read(route.query, _query(request))
-        body = None if route.body is None else await self._body(request, route.body)
-        asked = await self._api.asked(user, query, parts, body, token, self._can_write(request))
-        answer = await route.handle(self._api, asked)
-        encoded = await asyncio.to_thread(msgspec.json.encode, answer)
+        with self._guard.holding(user.username) as more:
+            body = None if route.body is None else await self._body(request, route.body, more)
+            asked = await self._api.asked(user, query, parts, body, token, self._can_write(request))
+            answer = await route.handle(self._api, asked)
+            encoded = await asyncio.to_thread(msgspec.json.encode, answer)
         return as_json(route.status, encoded)
 
     def _health(self, path: str) -> web.Response:
@@ -174,7 +179,8 @@ class Site:
             raise Refused(401, "writes need a token: `Authorization: Bearer ...`", sign_in=True)
         return Token(bearer(header))
 
-    async def _body(self, request: web.BaseRequest, kind: type[Any]) -> Any:
+    async def _body(self, request: web.BaseRequest, kind: type[Any], more: Callable[[int], None]) -> Any:
+        """The body of a request. `more` counts bytes that are going to be held, and refuses too many."""
         if request.content_type != JSON:
             raise Refused(415, f"expected Content-Type {JSON}")
         if request.headers.get("Content-Encoding", "identity").lower() != "identity":
@@ -182,13 +188,17 @@ class Site:
         most = self._guard.limits.body
         if (request.content_length or 0) > most:
             raise Refused(413, f"expected at most {most} bytes, got {request.content_length}")
-        data = bytearray()
+        data, counted = bytearray(), request.content_length or 0
+        more(counted)
         try:
             async with asyncio.timeout(self._guard.limits.body_seconds):
                 async for chunk in request.content.iter_any():
                     data += chunk
                     if len(data) > most:
                         raise Refused(413, f"expected at most {most} bytes")
+                    if len(data) > counted:  # it comes in chunks
+                        more(len(data) - counted)
+                        counted = len(data)
         except TimeoutError:
             raise Refused(408, "the body did not arrive in time") from None
         try:
@@ -217,7 +227,7 @@ class Site:
 
     async def _again(self, header: str | None, address: str) -> User:
         """The user of a stream that goes on; raises `Refused` if her token is no longer valid."""
-        return await self._api.access.user(header, address)
+        return await self._api.access.user(header, address, again=True)
 
     def _file(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
         _only(request, "GET", "HEAD")
@@ -304,10 +314,23 @@ def _check_host(request: web.BaseRequest) -> None:
         raise Refused(403, "from this host, use the name `localhost`")
 
 
-class Connection(RequestHandler):
-    """A connection that must bring its first request in time."""
+def _check_site(request: web.BaseRequest) -> None:
+    """Refuse what a browser sends for a page of another site, which must not even cost anything.
 
-    __slots__ = ("_address", "_counts", "_seconds", "_timer", "served")
+    Browsers say so in `Sec-Fetch-Site`, and older ones, or those without TLS, in `Origin`. Nothing else sends these.
+    """
+    site, origin = request.headers.get("Sec-Fetch-Site"), request.headers.get("Origin")
+    if site is None and origin is not None:
+        host = request.headers.get("Host", "").lower()
+        site = "same-origin" if origin.lower().partition("://")[2] == host else "cross-site"
+    if site not in (None, "same-origin", "none"):
+        raise Refused(403, "not for pages of other sites")
+
+
+class Connection(RequestHandler):
+    """A connection that must bring its first request in time, and makes room for others while it has none."""
+
+    __slots__ = ("_address", "_counts", "_entered", "_seconds", "_served", "_timer")
 
     def __init__(self, *args: Any, counts: Counts, seconds: float, **more: Any) -> None:
         super().__init__(*args, **more)
@@ -315,20 +338,22 @@ class Connection(RequestHandler):
         self._seconds = seconds
         self._timer: asyncio.TimerHandle | None = None
         self._address = ""
-        self.served = False
+        self._served = False
+        self._entered = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         peer = transport.get_extra_info("peername")
         self._address = client(str(peer[0])) if peer else ""
-        if not self._counts.enter(self._address):
-            assert isinstance(transport, asyncio.Transport)
-            transport.abort()
+        self._entered = self._counts.enter(self, self._address)
+        if not self._entered:
+            self.abort()
             return
         self._timer = asyncio.get_running_loop().call_later(self._seconds, self._check)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        self._counts.leave(self._address)
+        if self._entered:
+            self._counts.leave(self, self._address)
         if self._timer is not None:
             self._timer.cancel()
         super().connection_lost(exc)
@@ -348,25 +373,58 @@ class Connection(RequestHandler):
         answer.force_close()
         return answer
 
-    def _check(self) -> None:
-        if not self.served and self.transport is not None:
+    def begin(self) -> None:
+        """A request has come."""
+        self._served = True
+        self._counts.work(self)
+
+    def rest(self) -> None:
+        """Its answer is made."""
+        if self._entered and self.transport is not None:
+            self._counts.rest(self)
+
+    def abort(self) -> None:
+        if isinstance(self.transport, asyncio.Transport):
             self.transport.abort()
+
+    def _check(self) -> None:
+        if not self._served:
+            self.abort()
 
 
 class Counts:
-    """Open connections, in total and by address."""
+    """Open connections, in total and by address. One more than all makes the one leave that is idle longest."""
 
     def __init__(self, most: int, each: int) -> None:
         self._most = most
         self._each = each
         self._of: Counter[str] = Counter()
+        self._idle: dict[Connection, None] = {}
+        """Connections without a request, the oldest first."""
 
-    def enter(self, address: str) -> bool:
+    def enter(self, connection: Connection, address: str) -> bool:
         """Count a connection, which `leave` takes back; false: it is one too many."""
+        if self._of[address] >= self._each:
+            return False
+        if self._of.total() >= self._most:
+            oldest = next(iter(self._idle), None)
+            if oldest is None:
+                return False
+            oldest.abort()
+            del self._idle[oldest]
         self._of[address] += 1
-        return self._of.total() <= self._most and self._of[address] <= self._each
+        self.rest(connection)
+        return True
 
-    def leave(self, address: str) -> None:
+    def work(self, connection: Connection) -> None:
+        self._idle.pop(connection, None)
+
+    def rest(self, connection: Connection) -> None:
+        self._idle.pop(connection, None)
+        self._idle[connection] = None
+
+    def leave(self, connection: Connection, address: str) -> None:
+        self._idle.pop(connection, None)
         self._of[address] -= 1
         if self._of[address] <= 0:
             del self._of[address]
@@ -421,6 +479,7 @@ def protocols_of(site: Site, limits: Limits, connections_each: int) -> Protocols
         site,
         Counts(limits.connections, connections_each),
         limits.head_seconds,
+        handler_cancellation=True,  # a question ends when its client has gone
         access_log=None,
         auto_decompress=False,  # such bodies are refused; decompressing what is none would end in the log
         keepalive_timeout=75.0,

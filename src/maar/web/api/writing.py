@@ -125,29 +125,9 @@ class Writer:
 
     def __init__(self, api: Api, names: Sequence[str]) -> None:
         self._api = api
-        self._names = tuple(names)
+        self.names = tuple(names)
         """Our scheduler names; pods that name none get the first."""
         self._served: Kept[str, dict[AnyKind, Resource[Object]]] = Kept(_clock, SECONDS, 1)
-
-    def read(self, asked: Submission) -> list[Manifest]:
-        """The manifests of a request, checked and completed; raises `Refused` with the path of a field."""
-        found: list[Manifest] = []
-        if asked.namespace and not is_namespace(asked.namespace):
-            raise Refused(422, f"expected the name of a namespace, got `{asked.namespace[:64]}`", "namespace")
-        for i, document in enumerate(_documents(asked.manifests)):
-            if i >= MOST:
-                raise Refused(422, f"expected at most {MOST} manifests", "manifests")
-            stated = (
-                isinstance(document, dict) and isinstance(m := document.get("metadata"), dict) and m.get("namespace")
-            )
-            where = "" if stated else asked.namespace
-            try:
-                found.append(prepared(document, namespace=where, names=self._names, suspend=asked.suspend))
-            except SubmitError as error:
-                raise Refused(error.status, error.problem, _inside(i, error.field)) from None
-        if not found:
-            raise Refused(422, "expected at least one manifest", "manifests")
-        return found
 
     async def create(self, api: Api, manifests: Sequence[Manifest], dry_run: bool) -> CreatedAnswer:
         """Create jobs. If there are several, the API server checks all of them before the first one is created."""
@@ -196,6 +176,28 @@ class Writer:
             raise Refused(503, "the API server cannot be asked which kinds it serves", after=5) from None
         self._served.put("", there)
         return there
+
+
+def read(asked: Submission, names: tuple[str, ...]) -> list[Manifest]:
+    """The manifests of a request, checked and completed; raises `Refused` with the path of a field.
+
+    `names` are our scheduler names. It runs in a worker.
+    """
+    found: list[Manifest] = []
+    if asked.namespace and not is_namespace(asked.namespace):
+        raise Refused(422, f"expected the name of a namespace, got `{asked.namespace[:64]}`", "namespace")
+    for i, document in enumerate(_documents(asked.manifests)):
+        if i >= MOST:
+            raise Refused(422, f"expected at most {MOST} manifests", "manifests")
+        stated = isinstance(document, dict) and isinstance(m := document.get("metadata"), dict) and m.get("namespace")
+        where = "" if stated else asked.namespace
+        try:
+            found.append(prepared(document, namespace=where, names=names, suspend=asked.suspend))
+        except SubmitError as error:
+            raise Refused(error.status, error.problem, _inside(i, error.field)) from None
+    if not found:
+        raise Refused(422, "expected at least one manifest", "manifests")
+    return found
 
 
 def _clock() -> float:

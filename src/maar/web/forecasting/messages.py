@@ -1,7 +1,8 @@
-"""What `maar web` sends to the forecasting process, and what comes back.
+"""What `maar web` sends to its children, and what comes back from the forecasting process.
 
 Snapshots go as pickles, in parts: encoding one part takes some milliseconds, and the event loop goes on in between.
-One pickler writes all of them, so that what pods share is sent once. Pickles only go from `maar web` to its own child.
+One pickler writes all of them, so that what pods share is sent once. Pickles only go between `maar web` and its own
+children.
 """
 
 from __future__ import annotations
@@ -14,11 +15,9 @@ from typing import Any, BinaryIO
 import msgspec
 from msgspec.structs import replace
 
-from maar.config.config import Config
 from maar.forecast.arrivals import Submission
 from maar.forecast.forecast import ROLLOUTS, Forecast
 from maar.forecast.runtimes import Sample
-from maar.model.snapshot import Cluster
 from maar.whatif.edit import Scene
 
 PART = 500
@@ -63,49 +62,58 @@ class Answer(msgspec.Struct, frozen=True):
     """CPU seconds of the process."""
 
 
-def parts_of(question: Question) -> Iterator[bytes]:
-    """The question as bytes, each part within milliseconds."""
-    out = io.BytesIO()
-    pickler = pickle.Pickler(out, pickle.HIGHEST_PROTOCOL)
+class Parts:
+    """Objects as bytes, a part at a time. What was sent before is not sent again."""
 
-    def part(item: Any) -> bytes:
-        pickler.dump(item)
-        data = out.getvalue()
-        out.seek(0)
-        out.truncate()
+    def __init__(self) -> None:
+        self._out = io.BytesIO()
+        self._pickler = pickle.Pickler(self._out, pickle.HIGHEST_PROTOCOL)
+
+    def part(self, item: Any) -> bytes:
+        self._pickler.dump(item)
+        data = self._out.getvalue()
+        self._out.seek(0)
+        self._out.truncate()
         return data
 
-    yield part((question.head, len(question.scenes), dict(question.categories)))
-    for scene in question.scenes:
+    def scene(self, scene: Scene) -> Iterator[bytes]:
         cluster = scene.cluster
-        yield part((scene.config, replace(cluster, jobs=(), tasks=(), nodes=())))
+        yield self.part(replace(scene, cluster=replace(cluster, jobs=(), tasks=(), nodes=())))
         for items in (cluster.nodes, cluster.jobs, cluster.tasks):
-            yield from map(part, _cut(items))
+            yield from map(self.part, _cut(items))
+
+
+def parts_of(question: Question) -> Iterator[bytes]:
+    """The question as bytes, each part within milliseconds."""
+    parts = Parts()
+    yield parts.part((question.head, len(question.scenes), dict(question.categories)))
+    for scene in question.scenes:
+        yield from parts.scene(scene)
     for learned in (question.samples, question.past):
-        yield from map(part, _cut(learned))
+        yield from map(parts.part, _cut(learned))
 
 
 def read(source: BinaryIO) -> Question:
     """The question, from the bytes of its parts."""
     unpickler = pickle.Unpickler(source)
-
-    def all_parts() -> tuple[Any, ...]:
-        found: list[Any] = []
-        while part := unpickler.load():
-            found += part
-        return tuple(found)
-
     head, count, categories = unpickler.load()
-    scenes = []
-    for _ in range(count):
-        config, cluster = unpickler.load()
-        scenes.append(_scene(config, cluster, all_parts(), all_parts(), all_parts()))
-    samples, past = all_parts(), all_parts()
-    return Question(head, tuple(scenes), samples, categories, past)
+    scenes = tuple(read_scene(unpickler) for _ in range(count))
+    samples, past = _all_parts(unpickler), _all_parts(unpickler)
+    return Question(head, scenes, samples, categories, past)
 
 
-def _scene(config: Config, cluster: Cluster, nodes: Any, jobs: Any, tasks: Any) -> Scene:
-    return Scene(replace(cluster, nodes=nodes, jobs=jobs, tasks=tasks), config)
+def read_scene(unpickler: pickle.Unpickler) -> Scene:
+    """A scene, from the bytes of its parts."""
+    scene: Scene = unpickler.load()
+    nodes, jobs, tasks = (_all_parts(unpickler) for _ in range(3))
+    return replace(scene, cluster=replace(scene.cluster, nodes=nodes, jobs=jobs, tasks=tasks))
+
+
+def _all_parts(unpickler: pickle.Unpickler) -> tuple[Any, ...]:
+    found: list[Any] = []
+    while part := unpickler.load():
+        found += part
+    return tuple(found)
 
 
 def _cut(items: Sequence[Any]) -> Iterator[Sequence[Any]]:

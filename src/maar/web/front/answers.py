@@ -1,23 +1,25 @@
 """Requests and responses of the HTTP process, as plain data and as bytes.
 
-The head of a request is parsed here, strictly: what two parsers could read differently is refused.
+What two servers could read differently in the head of a request is refused.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from http import HTTPStatus
 from typing import Any
 
+import httptools
 import msgspec
 
 TEXT = "text/plain; charset=utf-8"
 JSON = "application/json"
 METRICS = "text/plain; version=0.0.4; charset=utf-8"
 
-_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}")
-_LINE = re.compile(r"([A-Z]{1,16}) ([\x21-\x7e]{1,4096}) HTTP/1\.([01])")
+LONGEST_TARGET = 4096
+"""Bytes of the path with its query."""
+ONCE = ("content-length", "host", "authorization", "transfer-encoding")
+"""Headers that may be there only once."""
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -52,25 +54,53 @@ class Head(msgspec.Struct, frozen=True):
     """Whether the client wants to send another request."""
 
 
-def parse(head: bytes) -> Head:
-    """The head of a request, without the empty line at its end; raises `Refused`."""
-    first, *lines = head.decode("latin-1").split("\r\n")
-    found = _LINE.fullmatch(first)
-    if found is None:
-        raise Refused(400, "not a request of HTTP/1.1")
-    headers: dict[str, str] = {}
-    for line in lines:
-        name, colon, value = line.partition(":")
-        name, value = name.lower(), value.strip(" \t")
-        if not colon or not _TOKEN.fullmatch(name) or "\n" in value or "\r" in value or "\0" in value:
-            raise Refused(400, "invalid header")
-        if name in headers and name in ("content-length", "host", "authorization", "transfer-encoding"):
-            raise Refused(400, f"repeated header: `{name}`")
-        headers[name] = f"{headers[name]}, {value}" if name in headers else value
-    method, target, minor = found.groups()
-    options = {part.strip().lower() for part in headers.get("connection", "").split(",")}
-    keep = "close" not in options and (minor == "1" or "keep-alive" in options)
-    return Head(method, target.partition("?")[0].partition("#")[0], headers, _length(headers), keep)
+class Reader:
+    """Reads the head of one request, as its bytes arrive. llhttp (httptools) does it, strictly."""
+
+    def __init__(self) -> None:
+        self._parser = httptools.HttpRequestParser(self)
+        self._target = b""
+        self._headers: dict[str, str] = {}
+        self._complete = False
+        self._keep = False
+
+    def feed(self, data: bytes) -> None:
+        """More bytes of the head, and none after it; raises `Refused`."""
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            pass  # the connection stays what it is, and ends with the response
+        except httptools.HttpParserCallbackError as error:
+            if isinstance(error.__context__, Refused):
+                raise error.__context__ from None
+            raise
+        except httptools.HttpParserError:
+            raise Refused(400, "not a request of HTTP/1.1") from None
+
+    def head(self) -> Head:
+        """The head, after all of its bytes; raises `Refused`."""
+        if not self._complete or self._parser.get_http_version() not in ("1.0", "1.1"):
+            raise Refused(400, "not a request of HTTP/1.1")
+        if len(self._target) > LONGEST_TARGET:
+            raise Refused(414, f"the target has more than {LONGEST_TARGET} bytes")
+        path = self._target.decode("latin-1").partition("?")[0].partition("#")[0]
+        return Head(self._parser.get_method().decode(), path, self._headers, _length(self._headers), self._keep)
+
+    # Called by the parser.
+
+    def on_url(self, part: bytes) -> None:
+        self._target += part
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        at, text = name.decode("latin-1").lower(), value.decode("latin-1").strip(" \t")
+        if at in self._headers and at in ONCE:
+            raise Refused(400, f"repeated header: `{at}`")
+        self._headers[at] = f"{self._headers[at]}, {text}" if at in self._headers else text
+
+    def on_headers_complete(self) -> None:
+        self._complete = True
+        # Only now: the parser forgets it when a request without a body is complete.
+        self._keep = self._parser.should_keep_alive() and not self._parser.should_upgrade()
 
 
 def _length(headers: dict[str, str]) -> int:
@@ -78,10 +108,7 @@ def _length(headers: dict[str, str]) -> int:
         raise Refused(411, "send a Content-Length: chunks are not supported")
     if headers.get("content-encoding", "identity").lower() != "identity":
         raise Refused(415, "send the body without a Content-Encoding")
-    text = headers.get("content-length", "0")
-    if not (text.isascii() and text.isdecimal() and len(text) < 16):
-        raise Refused(400, "invalid Content-Length")
-    return int(text)
+    return int(headers.get("content-length", "0"))  # the parser has seen that it is a number
 
 
 def head_of(answer: Answer, keep: bool) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Iterable
 
@@ -29,7 +28,7 @@ from maar.web.api.answers import (
     UtilisationAnswer,
     WhoAmI,
 )
-from maar.web.api.desk import GOOD_FOR, NO_FORECASTS, REMEMBERED, Api1, Asked
+from maar.web.api.desk import GOOD_FOR, NO_FORECASTS, REMEMBERED, Api1, Asked, in_thread
 from maar.web.api.errors import Refused
 from maar.web.api.mirror import POINT_EVERY
 from maar.web.api.queries import (
@@ -46,7 +45,8 @@ from maar.web.api.queries import (
 from maar.web.api.recordings import Recording
 from maar.web.api.story import story_of
 from maar.web.forecasting.view import of_job, quality_view, with_forecast, with_forecasts
-from maar.whatif.why import Why, why
+from maar.web.workers.tasks import WhyWaits
+from maar.whatif.why import Why
 
 READ = 2.0
 """Seconds for which one request reads on in a recording. Tuned by hand."""
@@ -162,12 +162,13 @@ async def _why(api: Api1, asked: Asked, key: str, query: DetailQuery) -> Why:
     known = api.known.get(asking)
     if known is not None and (known[0] == asked.moment.number or time.monotonic() - known[1] < GOOD_FOR):
         return known[2]
-    async with api.guard.computing(asked.user.username):
-        cluster, config, now = api.mirror.cluster(), asked.moment.config, asked.moment.tally.now
-        if not any(job.key == key for job in cluster.jobs):
+    async with api.guard.computing(asked.user.username) as bill:
+        scene = api.scene(asked.moment)
+        if not any(job.key == key for job in scene.cluster.jobs):
             raise Refused(404, "no such job that you may see")
-        ends = time.monotonic() + (query.budget if query.unblock else 0.0)
-        found = await asyncio.to_thread(why, cluster, config, now, key, lambda: time.monotonic() < ends)
+        task = WhyWaits(key, asked.moment.tally.now, query.budget if query.unblock else 0.0)
+        found: Why
+        found, bill.seconds = await api.pool.ask(task, scene)
     api.known[asking] = (asked.moment.number, time.monotonic(), found)
     api.known.move_to_end(asking)
     while len(api.known) > REMEMBERED:
@@ -203,7 +204,7 @@ async def _recorded(api: Api1, asked: Asked, name: str) -> tuple[Recording, Sigh
     """A recording, read on for a moment, and what the user may see of it with the rights that she has now."""
     async with api.guard.computing(asked.user.username):
         try:
-            recording = await asyncio.to_thread(api.recordings.read, name, READ)
+            recording = await in_thread(lambda wanted: api.recordings.read(name, READ, wanted))
         except KeyError:
             raise Refused(404, "no such recording", "query.recording") from None
         except RecordingError as error:

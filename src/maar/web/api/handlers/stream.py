@@ -19,14 +19,16 @@ from maar.web.forecasting.view import with_forecast
 
 PULSE = 15.0
 """Seconds between two signs of life on a stream."""
-AGAIN = 60.0
-"""Seconds after which a stream checks its token again."""
 PACE = 0.2
 """Minimum seconds between two events of a stream."""
 
 
 async def stream(api: Api1, user: User, again: Callable[[], Awaitable[User]]) -> AsyncGenerator[bytes, None]:
-    """Server-sent events for one viewer: what changes, while she may see it. `again` checks her token again."""
+    """Server-sent events for one viewer: what changes, while she may see it.
+
+    `again` asks the API server about her token again. What it says about tokens and rights is believed for as long as
+    in all other answers, so a stream tells nothing for longer after a right was revoked.
+    """
     changes, happened = Changes(all=True), asyncio.Event()
     happened.set()
 
@@ -39,11 +41,11 @@ async def stream(api: Api1, user: User, again: Callable[[], Awaitable[User]]) ->
     try:
         while True:
             try:
-                async with asyncio.timeout(PULSE):
+                async with asyncio.timeout(min(PULSE, api.access.seconds)):
                     await happened.wait()
             except TimeoutError:
                 yield b": still here\n\n"
-            if time.monotonic() - checked > AGAIN:
+            if time.monotonic() - checked > api.access.seconds:
                 user, checked = await again(), time.monotonic()
             if not happened.is_set():
                 continue

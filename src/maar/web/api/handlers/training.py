@@ -7,7 +7,6 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -20,12 +19,13 @@ from maar.kube.submit.service import Submitted
 from maar.views.records import ForecastView, OwnerView
 from maar.web.api.access import User
 from maar.web.api.answers import ChangedAnswer, CreatedAnswer, DeletedAnswer
-from maar.web.api.asking import with_manifests
-from maar.web.api.desk import Api1, Asked
+from maar.web.api.desk import Api1, Asked, finished
 from maar.web.api.errors import Refused
 from maar.web.api.writing import Submission, Writer, refusal
 from maar.web.forecasting.view import forecast_view, trusted
+from maar.web.workers.tasks import Added, Read
 from maar.whatif.edit import Scene
+from maar.whatif.edits import applied
 
 logger = logging.getLogger("maar.web")
 
@@ -33,11 +33,16 @@ logger = logging.getLogger("maar.web")
 async def submit(api: Api1, asked: Asked) -> CreatedAnswer:
     submission: Submission = asked.body
     assert api.writer is not None
-    with api.guard.reading(asked.user.username):
-        manifests = await api.made(partial(api.writer.read, submission))
-    async with _writing(api, asked) as (writer, client):
-        before = Scene(api.mirror.cluster(), asked.moment.config)
-        made = await writer.create(client, manifests, submission.dry_run)
+    async with api.guard.reading(asked.user.username) as bill:
+        read, bill.seconds = await api.pool.ask(Read(submission, api.writer.names))
+    manifests = [plain.whole() for plain in read]
+    before = api.scene(asked.moment)
+
+    async def create() -> CreatedAnswer:
+        async with _writing(api, asked) as (writer, client):
+            return await writer.create(client, manifests, submission.dry_run)
+
+    made = await finished(create())
     documents = [_called(m.document, one.name) for m, one in zip(manifests, made.created, strict=True)]
     names = asked.moment.tally.namespaces | {one.namespace for one in made.created}
     told = await _forecast_of_new(api, documents, before, asked.user, names, submission.seconds)
@@ -55,10 +60,11 @@ async def _forecast_of_new(
     try:
         sight = await api.access.sight(user, names)
         async with api.guard.computing(user.username, forecast=True) as bill:
-            now, beside = time.time(), api.beside()
-            after = await asyncio.to_thread(with_manifests, before, documents, now, sight, beside)
+            now = time.time()
+            edits, spent = await api.pool.ask(Added(documents, now, sight, api.beside()), before)
+            after = await asyncio.to_thread(applied, before, edits)
             answer = await keeper.forecast(after, now, seconds)
-            bill.seconds = answer.cpu
+            bill.seconds = spent + answer.cpu
     except Refused as refused:
         words = f"unknown: {refused.view.error}"
         return lambda job: ForecastView(words=words)
@@ -82,13 +88,20 @@ async def change(api: Api1, asked: Asked) -> ChangedAnswer:
     what: Change = asked.body
     if what == Change():
         raise Refused(422, "expected at least one change")
-    async with _writing(api, asked) as (writer, client):
-        return await writer.change(client, await _found(api, asked, writer, client), what)
+
+    async def write() -> ChangedAnswer:
+        async with _writing(api, asked) as (writer, client):
+            return await writer.change(client, await _found(api, asked, writer, client), what)
+
+    return await finished(write())
 
 
 async def cancel(api: Api1, asked: Asked) -> DeletedAnswer:
-    async with _writing(api, asked) as (writer, client):
-        return await writer.cancel(client, await _found(api, asked, writer, client))
+    async def write() -> DeletedAnswer:
+        async with _writing(api, asked) as (writer, client):
+            return await writer.cancel(client, await _found(api, asked, writer, client))
+
+    return await finished(write())
 
 
 @asynccontextmanager
