@@ -44,7 +44,11 @@ async def _forged(cluster: Live, job: dict[str, Any], node: dict[str, Any], queu
         },
     ]
     for i, reference in enumerate(references):
-        metadata = {"name": f"forged-{i}", "namespace": EVIL, "ownerReferences": [{**reference, "controller": True}]}
+        metadata: dict[str, Any] = {
+            "name": f"forged-{i}",
+            "namespace": EVIL,
+            "ownerReferences": [{**reference, "controller": True}],
+        }
         metadata["labels"] = {"batch.kubernetes.io/job-name": "train", "job-name": "train"} if i == 0 else {}
         await cluster.api.create(
             PODS.path(EVIL), {"apiVersion": "v1", "kind": "Pod", **_template(), "metadata": metadata}

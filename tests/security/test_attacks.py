@@ -238,7 +238,7 @@ def test_a_chain_of_owners_stays_in_its_namespace_and_ends() -> None:
 @row("pod-gates")
 def test_gates_that_come_and_go_move_no_one_else() -> None:
     """She recreates her pods with and without gates, cycle after cycle: only pods without gates count."""
-    gated = {"schedulingGates": [{"name": "evil/wait"}]}
+    gated: Json = {"schedulingGates": [{"name": "evil/wait"}]}
     for turn in range(6):
         many = [pod("evil", f"g{i}", **(gated if (i + turn) % 2 else {}), gpus=100) for i in range(200)]
         many += [

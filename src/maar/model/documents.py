@@ -120,9 +120,10 @@ def _yaml(text: str | bytes, repeated: Repeated | None) -> Iterator[Any]:
         aliases = ("&" if isinstance(text, str) else b"&") in text  # type: ignore[operator]
         while loader.check_node():
             node = loader.get_node()
+            assert node is not None
             if aliases:
                 _check_size(node)
-            yield loader.construct_document(node)  # type: ignore[no-untyped-call]
+            yield loader.construct_document(node)
     finally:
         loader.dispose()
 

@@ -408,7 +408,7 @@ def test_credentials_whose_file_becomes_a_fifo_are_kept(tmp_path: Path, caplog: 
     _kubeconfig(path, {"token": "first"})
     access = load_access(str(path), clock=lambda: now[0])
 
-    async def story() -> list[Mapping[str, str]]:
+    async def story() -> list[dict[str, str]]:
         found = [await access.headers()]
         _becomes_fifo(path)
         now[0] += 3600

@@ -100,7 +100,8 @@ class WatchedFile(ABC, Generic[T]):
     async def watch(self) -> None:
         """Check the file regularly until cancelled."""
         if self._path is None:
-            return await asyncio.Event().wait()
+            await asyncio.Event().wait()
+            return
         thread = Thread("maar-files")  # the program does not wait at its end for a disk that does not answer
         try:
             while True:
