@@ -358,10 +358,23 @@ def test_what_cannot_be_read_written_or_served_at_the_start_ends_the_command_wit
     record = tmp_path / "no" / "such" / "folder.rec"
     token = tmp_path / "token"
     token.write_text("\n")
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    huge = tmp_path / "huge.yaml"
+    huge.write_bytes(b"#" * 10_000_000)
     with socket.create_server(("0.0.0.0", 0)) as taken:
         port = taken.getsockname()[1]
         for options, code, why in (
             (("--brakes", str(brakes)), 2, f"{brakes}: pausd: unknown brake `pausd`; did you mean `paused`?"),
+            (("--brakes", str(fifo)), 2, f"{fifo}: expected a regular file, got a FIFO"),
+            (("--config", str(fifo)), 2, f"{fifo}: expected a regular file, got a FIFO"),
+            (("--config", "/dev/zero"), 2, "/dev/zero: expected a regular file, got a device"),
+            (("--config", str(tmp_path)), 2, f"{tmp_path}: Is a directory"),
+            (("--config", str(huge)), 2, f"{huge}: too large: expected at most 1,048,576 bytes, got 10,000,000"),
+            (("--history-token", str(fifo)), 2, f"{fifo}: expected a regular file, got a FIFO"),
+            (("--kubeconfig", str(fifo)), 3, f"{fifo}: expected a regular file, got a FIFO"),
+            (("--kubeconfig", str(huge)), 3, f"{huge}: too large: expected at most 1,048,576 bytes, got 10,000,000"),
+            (("--record", str(fifo)), 3, f"{fifo}: expected a regular file, got a FIFO"),
             (("--record", str(record)), 3, f"{record}: No such file or directory"),
             (("--history-token", str(record)), 2, f"{record}: No such file or directory"),
             (("--history-token", str(token)), 2, f"{token}: expected a token, got an empty file"),

@@ -93,3 +93,59 @@ def test_jobs_breathe(operated: RealCluster, tmp_path: Path, request: pytest.Fix
     finally:
         child.end()
         print(child.log.read_text()[-4000:])
+
+
+KILLS = 8
+"""In the middle of resizes."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("operated", [""], indirect=True, ids=["by owner"])
+def test_kills_in_the_middle_of_resizes(operated: RealCluster, tmp_path: Path) -> None:
+    """kill -9 after the first, second or third write of a resize of jobs that run: no size is lost, or out of bounds.
+
+    The witness judges each write: sizes within their bounds, shrinks before growths, and no worker evicted.
+    """
+    config = tmp_path / "maar.yaml"
+    config.write_text(CONFIG)
+    options = ["--config", str(config), "--no-leader-elect", "--history", "none"]
+    logs = (tmp_path / f"maar-{number}.log" for number in range(KILLS + 1))
+    children = [Child(operated.kubeconfig, next(logs), *options)]
+    killed: list[int] = []
+
+    async def story() -> None:
+        async with connected(operated.kubeconfig) as live:
+            await live.crds(OUR_CRDS)
+            async with playing(live) as play:
+                await play.add_nodes(2)
+                for name, low, high in (("a", 2, 12), ("b", 2, 10), ("c", 1, 8)):
+                    await play.pytorch(name, low, high)
+                await play.settles("all run")
+                for turn in range(KILLS):
+                    before = play.witness.resizes()
+                    if turn % 2:
+                        await play.remove_node()
+                    else:
+                        await play.add_nodes(1)
+                    seen = before + 1 + turn % 3
+                    expected = play.expected()
+
+                    def resized(seen: int = seen, expected: dict[str, int] = expected) -> bool:
+                        return play.witness.resizes() >= seen or play.witness.sizes() == expected
+
+                    await live.eventually(resized, "a resize has begun")
+                    children[-1].end()
+                    killed.append(play.witness.resizes() - before)
+                    children.append(Child(operated.kubeconfig, next(logs), *options))
+                    await play.settles(f"after kill {turn + 1}")
+                assert {"a", "b", "c"} == set(play.witness.sizes()), "no job is lost"
+                assert [] == play.witness.evicted()
+
+    try:
+        asyncio.run(story())
+    finally:
+        for child in children:
+            child.end()
+        print(children[-1].log.read_text()[-4000:])
+    assert all(killed), "each kill came after a write of its resize"
+    assert not any(child.says("Traceback") for child in children)

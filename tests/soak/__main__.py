@@ -1,8 +1,9 @@
 """Runs a soak and prints one line of JSON at the end: `make soak`, or `python -m tests.soak --minutes 30 --seed 1`.
 
 Two replicas of Maar lead in turn on a real API server with kubelets, controllers and the training operator. Users
-submit jobs of all kinds. Everything else goes wrong at random (`lanes`). A third Maar in shadow mode lives through all
-of it: its memory, descriptors and tasks show leaks. The exit code is 1 if the witness finds anything wrong.
+submit jobs of all kinds. Everything else goes wrong at random (`lanes`), and tenants attack (`attacks`). A third Maar
+in shadow mode lives through all of it: its memory, descriptors and tasks show leaks. The exit code is 1 if the witness
+finds anything wrong.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.soak.attacks import Attacks
 from tests.soak.lanes import Lanes
 from tests.support.faults.replicas import Replica, Use
 from tests.support.faults.stage import Stage, furnish, staged, witnessed_cluster
@@ -55,26 +57,32 @@ async def soak(cluster: RealCluster, folder: Path, minutes: float, seed: int) ->
         async with staged(cluster, folder, seed, kinds=KINDS, options=("--history", history)) as stage:
             stage.patience = SETTLE_S
             shadow = stage.replicas.start_shadow()
-            lanes = Lanes(stage, postgres, random.Random(seed))
+            lanes, attacks = Lanes(stage, postgres, random.Random(seed)), Attacks(stage, random.Random(seed))
             await stage.progress(WARM_UP_BINDS)
             start = await used(stage, shadow)
             begun, shown = time.monotonic(), (0, 0)
-            running = asyncio.create_task(lanes.run())
+            running = [asyncio.create_task(work.run()) for work in (lanes, attacks)]
             try:
-                while (left := minutes * 60 - (time.monotonic() - begun)) > 0 and not running.done():
-                    await asyncio.wait([running], timeout=min(left, STATUS_EVERY_S))
-                    print(status(stage, lanes, time.monotonic() - begun), flush=True)
+                while (left := minutes * 60 - (time.monotonic() - begun)) > 0 and not any(r.done() for r in running):
+                    timeout = min(left, STATUS_EVERY_S)
+                    await asyncio.wait(running, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+                    print(status(stage, lanes, attacks, time.monotonic() - begun), flush=True)
                     shown = tell(stage, shown)
             finally:
-                running.cancel()
-                ended = await asyncio.gather(running, return_exceptions=True)
-            if isinstance(ended[0], Exception):
-                raise ended[0]
+                for one in running:
+                    one.cancel()
+                ended = await asyncio.gather(*running, return_exceptions=True)
+            for error in ended:
+                if isinstance(error, Exception):
+                    raise error
+            await attacks.end()
             took = (time.monotonic() - begun) / 60
             await stage.settle(SETTLE_S)
             end = await used(stage, shadow)
     tell(stage, shown)
-    return report(stage, lanes, seed, took, start, end)
+    for problem in attacks.web_problems[:MOST_SHOWN]:
+        print(f"maar web: {problem}", flush=True)
+    return report(stage, lanes, attacks, seed, took, start, end)
 
 
 def tell(stage: Stage, shown: tuple[int, int]) -> tuple[int, int]:
@@ -100,16 +108,18 @@ async def used(stage: Stage, shadow: Replica) -> Use:
     return found[0]
 
 
-def status(stage: Stage, lanes: Lanes, seconds: float) -> str:
+def status(stage: Stage, lanes: Lanes, attacks: Attacks, seconds: float) -> str:
     witness, replicas = stage.witness, stage.replicas
     return (
         f"{seconds:5.0f} s: {len(stage.users.names)} jobs, {dict(witness.counts)}, {replicas.kills} kills,"
-        f" {replicas.freezes} freezes, {dict(lanes.faults)}, {len(witness.findings)} findings,"
+        f" {replicas.freezes} freezes, {dict(lanes.faults)}, {dict(attacks.counts)}, {len(witness.findings)} findings,"
         f" {len(replicas.crashes)} crashes"
     )
 
 
-def report(stage: Stage, lanes: Lanes, seed: int, minutes: float, start: Use, end: Use) -> dict[str, Any]:
+def report(
+    stage: Stage, lanes: Lanes, attacks: Attacks, seed: int, minutes: float, start: Use, end: Use
+) -> dict[str, Any]:
     witness, replicas = stage.witness, stage.replicas
     return {
         "seed": seed,
@@ -122,9 +132,14 @@ def report(stage: Stage, lanes: Lanes, seed: int, minutes: float, start: Use, en
         "lost": witness.count(Wrong.LOST),
         "left_over": witness.count(Wrong.LEFT_OVER),
         "crashes": len(replicas.crashes),
+        "dodged": witness.count(Wrong.DODGED),
+        "web_failures": len(attacks.web_problems),
         "jobs": len(stage.users.names),
         "binds": witness.counts["binds"],
         "evictions": witness.counts["evicted"],
+        "patches": attacks.counts["patches"],
+        "flooded": attacks.counts["flooded"],
+        "questions": attacks.counts["questions"],
         "rss_mb_start": start.rss_mb,
         "rss_mb_end": end.rss_mb,
         "fds_start": start.fds,
@@ -150,7 +165,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="maar-soak-") as folder, witnessed_cluster() as cluster:
         furnish(cluster)
         found = asyncio.run(soak(cluster, Path(folder), given.minutes, seed))
-    wrong = ("over_commits", "gangs_in_part", "lost", "left_over", "crashes")
+    wrong = ("over_commits", "gangs_in_part", "lost", "left_over", "crashes", "dodged", "web_failures")
     start, end = (Use(found[f"rss_mb_{t}"], found[f"fds_{t}"], found[f"tasks_{t}"]) for t in ("start", "end"))
     leaks = grew(start, end)
     if leaks:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 import ssl
+import time
 from collections import Counter, defaultdict
 from enum import Enum
 from pathlib import Path
@@ -67,6 +68,8 @@ class Proxy:
         self.evictions: set[str] = set()
         """Uids of pods whose eviction was requested. Not every evicted pod shows it: the server sets no condition on a
         pod that does not run yet."""
+        self.eviction_times: dict[str, list[float]] = defaultdict(list)
+        """When each of them was requested, by a clock that never jumps."""
         self._server = server
         self._tls = ssl.create_default_context(cafile=str(ca))
         self._dice = random.Random(seed)
@@ -219,7 +222,9 @@ class Proxy:
 
     def _note_eviction(self, body: bytes) -> None:
         options = msgspec.json.decode(body).get("deleteOptions") or {}
-        self.evictions.add((options.get("preconditions") or {}).get("uid", ""))
+        uid = (options.get("preconditions") or {}).get("uid", "")
+        self.evictions.add(uid)
+        self.eviction_times[uid].append(time.monotonic())
 
     def _note_bind(self, request: web.Request, body: bytes, status: int) -> None:
         if request.path.endswith("/binding") and status < 300:

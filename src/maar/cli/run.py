@@ -13,6 +13,7 @@ from maar.cli.support.logs import log_to_stderr
 from maar.controller import main as controller
 from maar.controller.main import LEASE_NAMESPACE, LEASE_SECONDS, Options
 from maar.controller.settings.settings import Settings
+from maar.files import read_regular
 from maar.kube.kinds import WATCHED
 from maar.model.selectors import Requirement, Selector
 from maar.web.addresses import Address, CannotServe, read_address
@@ -183,7 +184,7 @@ def run(
 def _check_token(file: Path) -> None:
     """Refuse a file without a token: all reports with the administrator's token would be refused later."""
     try:
-        if not file.read_bytes().strip():
+        if not read_regular(file).strip():
             raise BadInput(f"{file}: expected a token, got an empty file")
     except OSError as error:
         raise BadInput(f"{file}: {error.strerror}") from None

@@ -18,6 +18,7 @@ from typing import IO
 
 import msgspec
 
+from maar.files import check_regular
 from maar.model.jobs import Job
 from maar.model.plan import Plan
 from maar.model.snapshot import Cluster
@@ -79,6 +80,8 @@ class Recorder:
         self._begin()
 
     def _begin(self) -> None:
+        if self._path.exists():
+            check_regular(self._path, None)  # a FIFO would wait for a reader
         self._file: IO[bytes] | None = self._path.open("wb", buffering=0)
         _write_all(self._file, MAGIC)
         self._ends = len(MAGIC)
@@ -121,6 +124,7 @@ class Recorder:
         if self._file is not None:
             return
         if self._path.exists():
+            check_regular(self._path, None)
             self._file = self._path.open("r+b", buffering=0)
             self._file.truncate(self._ends)
             self._file.seek(self._ends)

@@ -17,6 +17,9 @@ from typing import Any, NamedTuple
 import msgspec
 import yaml
 
+MOST_VALUES = 1_000_000
+"""The most values of a document with aliases, each counted as often as it is repeated; tuned by hand. Ten lines of
+aliases can stand for billions of values."""
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
@@ -114,10 +117,41 @@ def _no_number(constant: str) -> Any:
 def _yaml(text: str | bytes, repeated: Repeated | None) -> Iterator[Any]:
     loader = _Loader(text, repeated)
     try:
-        while loader.check_data():  # type: ignore[no-untyped-call]
-            yield loader.get_data()
+        aliases = ("&" if isinstance(text, str) else b"&") in text  # type: ignore[operator]
+        while loader.check_node():
+            node = loader.get_node()
+            assert node is not None
+            if aliases:
+                _check_size(node)
+            yield loader.construct_document(node)
     finally:
         loader.dispose()
+
+
+def _check_size(root: yaml.Node) -> None:
+    """Refuse aliases that make a short text huge, or a value a part of itself."""
+    sizes: dict[int, int | None] = {}
+    _measure(root, sizes)
+
+
+def _measure(node: yaml.Node, sizes: dict[int, int | None]) -> int:
+    """The values below a node, each as often as aliases repeat it; `sizes` has `None` for a node that is not done."""
+    known = sizes.get(id(node), 0)
+    if known is None:
+        raise DocumentError("a value is a part of itself", _place(node.start_mark))
+    if known:
+        return known
+    sizes[id(node)] = None
+    children: list[yaml.Node] = []
+    if isinstance(node, yaml.MappingNode):
+        children = [one for pair in node.value for one in pair]
+    elif isinstance(node, yaml.SequenceNode):
+        children = node.value
+    size = 1 + sum(_measure(child, sizes) for child in children)
+    if size > MOST_VALUES:
+        raise DocumentError(f"aliases expand it to more than {MOST_VALUES:,} values", _place(node.start_mark))
+    sizes[id(node)] = size
+    return size
 
 
 def _place(mark: yaml.Mark) -> Place:

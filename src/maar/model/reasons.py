@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import msgspec
 
+from maar.model.text import LONGEST_MESSAGE, quoted
+
 LOCKED = "Locked"
 """The code of nodes that are locked for another job."""
 
@@ -19,6 +21,9 @@ class Never(msgspec.Struct, frozen=True):
     code: str
     message: str
     """What it needs, what there is, and what would have to change: nothing that other jobs change."""
+
+    def __post_init__(self) -> None:
+        _quote(self, "message", self.message)
 
 
 class Reason(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -43,6 +48,10 @@ class Reason(msgspec.Struct, frozen=True, omit_defaults=True):
     lasting: str = ""
     """The message without anything that other jobs change; empty: the message has nothing of the kind."""
 
+    def __post_init__(self) -> None:
+        _quote(self, "message", self.message)
+        _quote(self, "lasting", self.lasting)
+
     @property
     def on_objects(self) -> str:
         """The text that is written on objects."""
@@ -52,6 +61,12 @@ class Reason(msgspec.Struct, frozen=True, omit_defaults=True):
     def words(self) -> str:
         """The text for people who ask now."""
         return self.message if self.never is None else self.never.message
+
+
+def _quote(struct: Never | Reason, field: str, text: str) -> None:
+    """Make the text harmless, once for all who read it: it quotes what tenants write."""
+    if len(text) > LONGEST_MESSAGE or not text.isprintable():
+        msgspec.structs.force_setattr(struct, field, quoted(text))
 
 
 def in_one_line(reasons: tuple[Reason, ...]) -> str:

@@ -35,6 +35,7 @@ from maar.plugins.support.quotas import (
 )
 from maar.plugins.support.shares import Row, at_least, divide, how_many, less, plus, real_capability, share_of
 from maar.session.hooks import Claim, Vote
+from maar.session.lingering import without_stuck
 from maar.session.register import Register
 from maar.session.resizing.workers import elastic_of
 from maar.session.room import one_shape
@@ -313,12 +314,13 @@ def deserved_by(session: Session, request: list[Row], limit: list[Row]) -> list[
     weights = [max(queues.queues[q].weight, 1) for q in sharing]
     rows = [[0] * len(axes) for _ in queues.queues]
     guarantees = {q: axes.row(queues.queues[q].guarantee or {}) for q in sharing}
+    shared = without_stuck(session)
     for d in range(len(axes)):
         if d == axes.pods:
             parts = [limit[q][d] for q in sharing]
         else:
             low = [guarantees[q][d] for q in sharing]
-            parts = divide(session.total[d], weights, low, [min(limit[q][d], request[q][d]) for q in sharing])
+            parts = divide(shared[d], weights, low, [min(limit[q][d], request[q][d]) for q in sharing])
         for q, part in zip(sharing, parts, strict=True):
             rows[q][d] = part
     rows[queues.root][axes.pods] = UNLIMITED

@@ -2,7 +2,8 @@
 
 Such a pod still takes its room, so no gang is promised that room, and its queue still pays: otherwise a tenant could
 delete her own pods with a long grace period and run them beside her queue's limit. A pod that should be gone for long
-is stuck, mostly on a lost node: its room is not promised either, but its queue no longer pays.
+is stuck, mostly on a lost node: its room is not promised either, but its queue no longer pays. Such room is no part of
+what queues share: nobody gets it.
 """
 
 from __future__ import annotations
@@ -34,6 +35,17 @@ def count_lingering(session: Session) -> None:
             else:
                 session.wake(leaves + LONG)
         statement.commit()
+
+
+def without_stuck(session: Session) -> list[int]:
+    """The resources of all nodes without those of stuck pods: what queues can share."""
+    table, found = session.snapshot.tasks, list(session.total)
+    for number in np.flatnonzero((table.status == int(Status.RELEASING)) & (table.node >= 0)).tolist():
+        leaves = table.tasks[number].leaves
+        if leaves is not None and leaves < session.now - LONG:
+            requests = session.snapshot.shapes.requests[table.shape[number]].tolist()
+            found = [max(all_ - taken, 0) for all_, taken in zip(found, requests, strict=True)]
+    return found
 
 
 def longest_grace(session: Session, task: Task) -> int | None:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
+import re
+import socket
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +16,7 @@ from maar.config.file import ConfigError
 from maar.controller.settings.brake_file import BrakeFile, read_brakes
 from maar.controller.settings.brakes import Brakes, BrakeSettings
 from maar.controller.settings.config_file import ConfigFile, WatchedFile
+from maar.files import LARGEST
 
 
 def test_a_changed_file_is_taken(tmp_path: Path) -> None:
@@ -140,12 +145,15 @@ def test_invalid_brakes_are_refused_and_the_previous_ones_stay(tmp_path: Path) -
     assert ([BrakeSettings(paused=True), BrakeSettings()], []) == (calls, file.problems)
 
 
-class Fragile(WatchedFile):
+class Fragile(WatchedFile[None]):
     """A file whose reader has a bug."""
 
-    def _take(self, data: bytes, source: str) -> None:
+    def _parsed(self, data: bytes, source: str) -> None:
         if data == b"fatal":
             raise ZeroDivisionError("a bug")
+
+    def _use(self, content: None) -> None:
+        pass
 
 
 def test_a_bug_while_a_file_is_read_refuses_it_and_stops_nothing(tmp_path: Path) -> None:
@@ -171,3 +179,75 @@ def test_a_lenient_file_stays_lenient_when_it_changes(tmp_path: Path, caplog: py
     assert [f"{path}: unknown key `logLevel` is skipped: Maar decides without it"] == [
         record.getMessage() for record in caplog.records if record.levelno == logging.WARNING
     ]
+
+
+def _fifo(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def _device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def _socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(str(path))
+
+
+def _huge(path: Path) -> None:
+    path.write_bytes(b"# " + b"x" * 10_000_000)
+
+
+NO_FILES = [
+    (_fifo, "expected a regular file, got a FIFO"),
+    (_device, "expected a regular file, got a device"),
+    (_socket, "expected a regular file, got a socket"),
+    (Path.mkdir, "Is a directory"),
+    (_huge, "too large: expected at most 1,048,576 bytes, got 10,000,002"),
+]
+
+
+@pytest.mark.parametrize(("make", "why"), NO_FILES)
+def test_what_is_no_file_of_usual_size_is_refused(
+    tmp_path: Path, make: Callable[[Path], None], why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also a file that another one replaces while Maar runs."""
+    monkeypatch.chdir(tmp_path)  # addresses of sockets are short
+    path, other = Path("maar.yaml"), Path("other")
+    path.write_text(ALLOCATE)
+    config, brakes = ConfigFile(path), BrakeFile(path.with_name("brakes.yaml"), Brakes())
+    make(other)
+    path.unlink()
+    other.rename(path)
+    path.with_name("brakes.yaml").symlink_to(path)
+    config.look()
+    brakes.look()
+    assert ([f"maar.yaml: {why}"], ALLOCATE) == (config.problems, config.text)
+    assert [f"brakes.yaml: {why}"] == brakes.problems
+    for start in (lambda: ConfigFile(path), lambda: BrakeFile(path, Brakes())):
+        with pytest.raises(OSError, match=re.escape(why)):
+            start()
+
+
+def test_the_largest_file_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "maar.yaml"
+    path.write_text(ALLOCATE + "#" * (LARGEST - len(ALLOCATE)))
+    assert LARGEST == len(ConfigFile(path).text or "")
+
+
+@pytest.mark.parametrize("text", ["&a [*a]", "a: &a {a: *a}"])
+def test_a_value_that_is_a_part_of_itself_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "maar.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match="not valid YAML: a value is a part of itself"):
+        ConfigFile(path)
+
+
+def test_many_problems_are_logged_as_few(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "maar.yaml"
+    path.write_text(ALLOCATE)
+    config = ConfigFile(path)
+    path.write_text(ALLOCATE + "".join(f"key{i}: 1\n" for i in range(1000)))
+    config.look()
+    assert (21, f"{path}: 980 more problems") == (len(config.problems), config.problems[-1])
+    assert 21 == len(caplog.records)

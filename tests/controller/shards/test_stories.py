@@ -23,6 +23,7 @@ from tests.support.scheduler import Child
 from maar.cli.main import main
 from maar.config.file import default_text
 from maar.embedded.server import EmbeddedServer
+from maar.kube.kinds import volcano_podgroup
 from maar.kube.read.shards import wants_of
 from maar.kube.wire.annotations import EPOCH, SHARD
 from maar.kube.wire.api_resources import LEASES, QUEUES, SHARD_MAPS, SHARDS
@@ -176,6 +177,39 @@ def test_a_pinned_queue_moves_to_its_shard_with_its_jobs(box: EmbeddedServer, tm
             await play.live.api.patch(QUEUES.path(name=queue), {"metadata": {"annotations": {SHARD: None}}})
             await until(play, lambda found: found.shard_of(queue) == 1, "the queue went back")
             assert await play.gang(1) < SOON
+
+    asyncio.run(story())
+
+
+FLIPS = 40
+
+
+def test_a_tenant_who_moves_her_job_between_the_queues_of_two_shards_harms_only_herself(
+    box: EmbeddedServer, tmp_path: Path
+) -> None:
+    """She may write the queue of her own jobs at any time; she names queues of both shards, and one that is none."""
+
+    async def story() -> None:
+        async with shards(box, tmp_path, 2) as play:
+            live, queues = play.live, [queue_in(shard, 2) for shard in (0, 1)]
+            path = volcano_podgroup.KIND.resource.path(NAMESPACE, "hers")
+            await live.gang("hers", 4, gpu=8, group={"queue": queues[0]})
+            for i in range(FLIPS):
+                queue = [*queues, "no-such-queue", "\x1b[2J"][i % 4]
+                await live.api.patch(path, {"spec": {"queue": queue}}, "merge")
+                pods = await live.pods()
+                assert sum(bool(pod.node) for pod in pods if pod.group == "hers") <= 4
+            for shard in (0, 1):
+                await live.gang(f"others-{shard}", 2, gpu=1, group={"queue": queues[shard]}, priorityClassName="")
+            await live.api.patch(path, {"spec": {"queue": queues[1]}}, "merge")
+            await live.until(bound("hers", 4), "her gang starts whole when she stops")
+            for shard in (0, 1):
+                await live.until(bound(f"others-{shard}", 2), "others start")
+            pods = await live.pods()
+            whole = [pod.node for pod in pods if pod.group == "hers"]
+            others = {pod.node for pod in pods if pod.group.startswith("others-")}
+            assert (4, set()) == (len(set(whole)), others & set(whole)), "no node has more than it can take"
+            assert [0, 1] == sorted({(await shard_map(play)).shard_of(queue) for queue in queues})
 
     asyncio.run(story())
 

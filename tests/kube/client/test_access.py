@@ -380,3 +380,59 @@ def test_no_cluster_at_all(tmp_path: Path) -> None:
 )
 def test_proxies(server: str, stated: str | None, environ: dict[str, str], expected: str | None) -> None:
     assert expected == proxy_for(server, stated, environ)
+
+
+# -- files that are no files
+
+
+def _kubeconfig(path: Path, user: Mapping[str, Any], **cluster: Any) -> None:
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1", **cluster}}],
+        "users": [{"name": "u", "user": dict(user)}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    }
+    path.write_text(yaml.safe_dump(document))
+
+
+def _becomes_fifo(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def test_credentials_whose_file_becomes_a_fifo_are_kept(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Reading it would wait for its writer, and no lease would be renewed."""
+    path, now = tmp_path / "config", [1000.0]
+    _kubeconfig(path, {"token": "first"})
+    access = load_access(str(path), clock=lambda: now[0])
+
+    async def story() -> list[dict[str, str]]:
+        found = [await access.headers()]
+        _becomes_fifo(path)
+        now[0] += 3600
+        found.append(await access.headers())
+        path.unlink()
+        _kubeconfig(path, {"token": "second"})
+        now[0] += 3600
+        found.append(await access.headers())
+        return found
+
+    assert [{"Authorization": f"Bearer {token}"} for token in ("first", "first", "second")] == asyncio.run(story())
+    assert [f"cannot reload credentials, keeping the current ones: {path}"] == [
+        message.partition(": [Errno")[0] if "[Errno" in message else message.rsplit(": ", 1)[0]
+        for message in caplog.messages
+    ]
+
+
+def test_files_of_a_service_account_that_are_fifos_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "ca.crt").write_text("x")
+    os.mkfifo(tmp_path / "token")
+    environ = {
+        "KUBERNETES_SERVICE_HOST": "127.0.0.1",
+        "KUBERNETES_SERVICE_PORT": "1",
+        "HOME": str(tmp_path),
+    }
+    with pytest.raises(errors.AccessError, match="expected a regular file, got a FIFO"):
+        load_access(environ=environ, account=tmp_path)

@@ -45,6 +45,7 @@ class Wrong(StrEnum):
     IN_PART = "gang in part"
     ABOVE_LIMIT = "queue above its limit"
     LOST = "lost"
+    DODGED = "dodged its eviction"
     UNDONE = "left undone"
     LEFT_OVER = "left over"
 

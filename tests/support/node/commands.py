@@ -114,17 +114,6 @@ def kube_proxy(home: Path, folder: Path, *, kubeconfig: Path) -> Command:
     return [home / "kube-proxy", f"--config={config}"]
 
 
-def kube_scheduler(home: Path, folder: Path, *, kubeconfig: Path, port: int) -> Command:
-    return [
-        home / "kube-scheduler",
-        f"--kubeconfig={kubeconfig}",
-        "--leader-elect=false",
-        "--bind-address=127.0.0.1",
-        f"--secure-port={port}",
-        f"--cert-dir={folder / 'kube-scheduler-certs'}",
-    ]
-
-
 def _network() -> dict[str, Any]:
     """A bridge for all pods, on which the node is the gateway."""
     bridge = {

@@ -18,7 +18,7 @@ from tests.support.node.walls import ADDRESS
 from tests.support.patience import PATIENCE
 from tests.support.real.cluster import RealCluster
 from tests.support.real.parts import folders
-from tests.support.real.processes import free_port, listens, wait_until
+from tests.support.real.processes import wait_until
 
 KUBELET, PROXY, SCHEDULER = f"system:node:{commands.NODE}", "system:kube-proxy", "system:kube-scheduler"
 USERS: dict[str, Sequence[str]] = {KUBELET: ["system:nodes"], PROXY: [], SCHEDULER: []}
@@ -53,18 +53,13 @@ class RealNode:
         home, folder, cluster = folders()["node"], self.folder, self.cluster
         start = cluster.processes.start
         cluster.start_controller_manager(controllers=["*"])
-        port = free_port()
-        start(
-            "kube-scheduler",
-            commands.kube_scheduler(home, folder, kubeconfig=cluster.kubeconfig_of(SCHEDULER), port=port),
-        )
+        cluster.start_scheduler(SCHEDULER)
         start("kube-proxy", commands.kube_proxy(home, folder, kubeconfig=cluster.kubeconfig_of(PROXY)))
         self.start_containerd()
         write_archive(folder / "pause.tar", commands.PAUSE, home / "pause")
         self.load(folder / "pause.tar")
         start("kubelet", commands.kubelet(home, folder, kubeconfig=cluster.kubeconfig_of(KUBELET)))
         cluster.processes.await_answer("kubelet", self.is_ready, "containerd", "kube-proxy")
-        cluster.processes.await_answer("kube-scheduler", lambda: listens(port))
         self._give_gpus()
 
     def start_containerd(self) -> None:

@@ -13,9 +13,11 @@ program ends, and, through a guard process, when the program is killed.
 from __future__ import annotations
 
 import atexit
+import json
 import secrets
 import shutil
 import tempfile
+import urllib.request
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -161,6 +163,23 @@ class RealCluster:
         )
         self.processes.start("kube-controller-manager", command)
         self.processes.await_answer("kube-controller-manager", lambda: listens(port))
+
+    def start_scheduler(self, user: str = ADMIN) -> None:
+        """Start kube-scheduler, for pods that name no other scheduler. It is built for real nodes (`node`)."""
+        port, kubeconfig = free_port(), self.kubeconfig_of(user)
+        command = commands.kube_scheduler(self._part("node"), self.folder, port=port, kubeconfig=kubeconfig)
+        self.processes.start("kube-scheduler", command)
+        self.processes.await_answer("kube-scheduler", lambda: listens(port))
+
+    def compact(self) -> None:
+        """Let etcd forget all but the current version of every object."""
+        at = self._ask_etcd("range", {"key": "AA=="})["header"]["revision"]
+        self._ask_etcd("compaction", {"revision": at, "physical": True})
+
+    def _ask_etcd(self, what: str, body: Object) -> Any:
+        data = json.dumps(body).encode()
+        with urllib.request.urlopen(f"{self.etcd}/v3/kv/{what}", data, timeout=30) as answer:
+            return json.load(answer)
 
     def stop_controller_manager(self) -> None:
         self.processes.end("kube-controller-manager")

@@ -114,6 +114,17 @@ def controller_manager(
     ]
 
 
+def kube_scheduler(home: Path, folder: Path, *, port: int, kubeconfig: Path) -> Command:
+    return [
+        home / "kube-scheduler",
+        f"--kubeconfig={kubeconfig}",
+        "--leader-elect=false",
+        "--bind-address=127.0.0.1",
+        f"--secure-port={port}",
+        f"--cert-dir={folder / 'scheduler-certs'}",
+    ]
+
+
 def kwok(home: Path, folder: Path, *, port: int, kubeconfig: Path) -> Command:
     return [
         home / "kwok",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import socket
 import ssl
 from pathlib import Path
@@ -16,6 +17,7 @@ from aiohttp import ClientSession, TCPConnector
 from tests.support.web import ADMIN, MINE, THEIRS, USER, Client, Web, webbing
 from tests.web.api.test_api import Story, scene
 
+from maar.web.addresses import CannotServe
 from maar.web.api.access import AUDIENCE, Kept
 from maar.web.api.errors import Refused
 from maar.web.api.limits import Guard, Limits, Spending
@@ -411,3 +413,23 @@ def test_the_token_is_never_logged(tmp_path: Path, caplog: pytest.LogCaptureFixt
 
     caplog.set_level(0)
     told(tmp_path, story)
+
+
+def test_a_certificate_that_becomes_a_fifo_is_refused_and_the_one_before_stays(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Reading it would wait for its writer, and nobody would get an answer."""
+    authority = trustme.CA()
+    made = authority.issue_cert("localhost")
+    cert, key = tmp_path / "cert", tmp_path / "key"
+    made.cert_chain_pems[0].write_to_path(cert)
+    made.private_key_pem.write_to_path(key)
+    certificate = Certificate(cert, key)
+    cert.unlink()
+    os.mkfifo(cert)
+    certificate.look()
+    assert [
+        "the new certificate cannot be used: [Errno 22] expected a regular file, got a FIFO: " + repr(str(cert))
+    ] == (caplog.messages)
+    with pytest.raises(CannotServe, match="expected a regular file, got a FIFO"):
+        Certificate(cert, key)

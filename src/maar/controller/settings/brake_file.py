@@ -24,7 +24,7 @@ from maar.kube.wire.errors import FieldError
 KNOWN = tuple(field.encode_name for field in msgspec.structs.fields(BrakeSettings))
 
 
-class BrakeFile(WatchedFile):
+class BrakeFile(WatchedFile[BrakeSettings]):
     """Applies the settings of a file to brakes."""
 
     def __init__(self, path: Path, brakes: Brakes) -> None:
@@ -33,12 +33,15 @@ class BrakeFile(WatchedFile):
 
     def _content(self, path: Path) -> bytes:
         try:
-            return path.read_bytes()
+            return super()._content(path)
         except FileNotFoundError:
             return b""
 
-    def _take(self, data: bytes, source: str) -> None:
-        self._brakes.settings = read_brakes(data, source)
+    def _parsed(self, data: bytes, source: str) -> BrakeSettings:
+        return read_brakes(data, source)
+
+    def _use(self, content: BrakeSettings) -> None:
+        self._brakes.settings = content
 
 
 def read_brakes(data: bytes, source: str) -> BrakeSettings:

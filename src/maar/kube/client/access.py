@@ -18,7 +18,15 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from maar.kube.client.credentials import Credentials, check_kubeconfig, from_account, from_kubeconfig, namespace_in
+from maar.files import read_regular
+from maar.kube.client.credentials import (
+    Credentials,
+    check_kubeconfig,
+    from_account,
+    from_files,
+    from_kubeconfig,
+    namespace_in,
+)
 from maar.kube.client.errors import AccessError
 
 log = logging.getLogger(__name__)
@@ -69,7 +77,8 @@ class Access:
         """
         other = Access(self.server, token=token)
         if self._read is not None:
-            other._trust(dataclasses.replace(self._read, authorization="", cert_file=None, key_file=None))
+            read = dataclasses.replace(self._read, authorization="", cert_file=None, key_file=None)
+            other._trust(read, _certificates(read))
         return other
 
     async def headers(self) -> dict[str, str]:
@@ -96,7 +105,7 @@ class Access:
         now = self._clock()
         try:
             credentials = await self._load()
-            self._trust(credentials)
+            self._trust(credentials, await asyncio.to_thread(_certificates, credentials))
         except (AccessError, OSError) as error:
             if self._loaded is None:
                 raise error if isinstance(error, AccessError) else AccessError(str(error)) from error
@@ -113,15 +122,13 @@ class Access:
             return now + max(life - min(EXPIRY_MARGIN, life / 5), RENEW_PAUSE)
         return None if self._reread is None else now + self._reread
 
-    def _trust(self, credentials: Credentials) -> None:
+    def _trust(self, credentials: Credentials, files: tuple[bytes, ...]) -> None:
         """Loads certificates into the one TLS context, so that new connections of an open transport use them too."""
         self.server = credentials.server.rstrip("/")
         self.server_hostname = credentials.server_hostname
         self.proxy = proxy_for(self.server, credentials.proxy, os.environ)
         if not self.server.startswith("https:"):
             return
-        paths = (credentials.ca_file, credentials.cert_file, credentials.key_file)
-        files = tuple(Path(path).read_bytes() for path in paths if path)
         if files == self._files:
             return
         if self.ssl is None:
@@ -135,6 +142,12 @@ class Access:
         if credentials.cert_file:
             self.ssl.load_cert_chain(credentials.cert_file, credentials.key_file)
         self._files = files
+
+
+def _certificates(credentials: Credentials) -> tuple[bytes, ...]:
+    """The content of all files that the TLS context is made of."""
+    paths = (credentials.ca_file, credentials.cert_file, credentials.key_file)
+    return tuple(read_regular(path) for path in paths if path)
 
 
 def load_access(
@@ -154,14 +167,15 @@ def load_access(
     if any(Path(path).expanduser().exists() for path in paths.split(os.pathsep) if path):
         server, by_plugin = check_kubeconfig(paths, context)
         reread = None if by_plugin else REREAD_SECONDS
-        return Access(server, load=lambda: from_kubeconfig(paths, context), reread=reread, clock=clock)
+        load = from_kubeconfig if by_plugin else from_files
+        return Access(server, load=lambda: load(paths, context), reread=reread, clock=clock)
     if stated:
         raise AccessError(f"kubeconfig not found: `{paths}`")
     if not environ.get("KUBERNETES_SERVICE_HOST"):
         raise AccessError(f"no cluster: `{paths}` does not exist, `KUBECONFIG` is not set, and this is not a pod")
 
     async def read() -> Credentials:
-        return from_account(environ, account)
+        return await asyncio.to_thread(from_account, environ, account)
 
     return Access(from_account(environ, account).server, load=read, reread=REREAD_SECONDS, clock=clock)
 
@@ -178,8 +192,8 @@ def load_namespace(
     if any(Path(path).expanduser().exists() for path in paths.split(os.pathsep) if path):
         return namespace_in(paths, context) or "default"
     try:
-        return (account / "namespace").read_text().strip() or "default"
-    except OSError:
+        return read_regular(account / "namespace").decode().strip() or "default"
+    except (OSError, UnicodeDecodeError):
         return "default"
 
 

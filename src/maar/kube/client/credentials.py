@@ -6,12 +6,15 @@ functions import it, since it takes 36 MiB and neither `maar plan` nor the embed
 
 from __future__ import annotations
 
+import asyncio
 import difflib
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from maar.files import check_regular
 from maar.kube.client.errors import AccessError
 
 
@@ -38,6 +41,7 @@ def check_kubeconfig(paths: str, context: str | None) -> tuple[str, bool]:
     from kubernetes_asyncio.config.kube_config import KubeConfigMerger
 
     try:
+        _check_files(paths)
         config: Any = KubeConfigMerger(paths).config
         known = [entry["name"] for entry in config.safe_get("contexts") or ()]
         name = context or config.safe_get("current-context")
@@ -53,7 +57,9 @@ def check_kubeconfig(paths: str, context: str | None) -> tuple[str, bool]:
         if str(cluster["server"]).startswith("https:") and not user:
             raise AccessError(f"{paths}: context `{name}` has no user")
         return str(cluster["server"]), "exec" in user
-    except (ConfigException, yaml.YAMLError, OSError, AttributeError, TypeError, KeyError, ValueError) as error:
+    except OSError as error:
+        raise AccessError(f"{error.filename or paths}: {error.strerror or error}") from error
+    except (ConfigException, yaml.YAMLError, AttributeError, TypeError, KeyError, ValueError) as error:
         raise AccessError(f"{paths}: not a kubeconfig: {' '.join(str(error).split())}") from error
 
 
@@ -74,11 +80,24 @@ async def from_kubeconfig(paths: str, context: str | None) -> Credentials:
 
     configuration: Any = Configuration()
     try:
+        await asyncio.to_thread(_check_files, paths)
         loader: Any = await load_kube_config(paths, context, configuration)
     except (ConfigException, OSError, ValueError, TypeError) as error:
         raise AccessError(f"{paths}: {' '.join(str(error).split())}") from error
     expiry = getattr(loader, "exec_plugin_expiry", None)
     return _credentials(configuration, expiry.timestamp() if expiry is not None else None)
+
+
+async def from_files(paths: str, context: str | None) -> Credentials:
+    """The current credentials of a kubeconfig without a plugin, read in a thread: others wait for this event loop."""
+    return await asyncio.to_thread(asyncio.run, from_kubeconfig(paths, context))
+
+
+def _check_files(paths: str) -> None:
+    """Refuse a kubeconfig that is no regular file, or is huge."""
+    for path in paths.split(os.pathsep):
+        if path and (file := Path(path).expanduser()).exists():
+            check_regular(file)
 
 
 def from_account(environ: Mapping[str, str], account: Path) -> Credentials:
@@ -90,6 +109,8 @@ def from_account(environ: Mapping[str, str], account: Path) -> Credentials:
     configuration: Any = Configuration()
     try:
         files = str(account / "token"), str(account / "ca.crt")
+        for file in files:
+            check_regular(file)
         InClusterConfigLoader(*files, try_refresh_token=False, environ=dict(environ)).load_and_set(configuration)
     except (ConfigException, OSError) as error:
         raise AccessError(f"service account in {account}: {error}") from error

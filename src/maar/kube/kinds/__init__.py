@@ -33,6 +33,7 @@ from maar.kube.wire import annotations as known
 from maar.kube.wire.api_resources import api_group
 from maar.kube.wire.base import OwnerReference
 from maar.kube.wire.pods import Pod
+from maar.model.text import LONGEST_NAME, quoted
 
 AnyKind = Kind[Any]
 AnyJobKind = JobKind[Any]
@@ -146,7 +147,7 @@ def named_by_label(pod: Pod) -> Iterator[tuple[tuple[AnyJobKind, ...], str]]:
 def role(pod: Pod) -> str:
     """A pod's role in its gang, by annotation or by the labels that controllers set."""
     if said := pod.metadata.annotations.get(known.TASK_SPEC):
-        return said
+        return quoted(said, LONGEST_NAME)
     labels = pod.metadata.labels
     return next((role_of(value) for label, role_of in _ROLES.items() if (value := labels.get(label))), "")
 

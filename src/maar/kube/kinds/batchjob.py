@@ -19,6 +19,7 @@ from maar.kube.wire.base import Int, Long, Object, Wire
 from maar.kube.wire.jobs import JobStatus, PodTemplate
 from maar.kube.wire.pods import Pod
 from maar.kube.wire.values import yes
+from maar.model.text import LONGEST_NAME, quoted
 
 INDEX_LABEL = "batch.kubernetes.io/job-completion-index"
 
@@ -107,7 +108,7 @@ def look(item: BatchJob, made: Object | None) -> Stated | None:
     labels, annotations = template.metadata.labels, template.metadata.annotations
     return Stated(
         worker=Role(template, labels_of(item.name, item.metadata.uid), item.spec.pods),
-        role=annotations.get(known.TASK_SPEC) or labels.get(known.TASK_SPEC, ""),
+        role=quoted(annotations.get(known.TASK_SPEC) or labels.get(known.TASK_SPEC, ""), LONGEST_NAME),
         suspended=item.spec.suspend,
     )
 

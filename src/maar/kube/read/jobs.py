@@ -24,6 +24,7 @@ from maar.model.durations import duration
 from maar.model.jobs import Closeness, Job, OnHold
 from maar.model.queues import DEFAULT
 from maar.model.tasks import Status
+from maar.model.text import LONGEST_NAME, quoted
 
 FROM_PODS = (*known.TOPOLOGY_KEY, *known.TOPOLOGY_MODE, *known.SLA)
 """What pods may state in place of their gang."""
@@ -153,13 +154,13 @@ def _queue(stated: GangSpec, members: list[Member]) -> str:
         # Another scheduler's pod takes room on its node, but no queue pays for it because it says so.
         return ""
     if stated.queue:
-        return stated.queue
+        return quoted(stated.queue, LONGEST_NAME)
     found = first(known.QUEUE_NAME, stated.annotations, stated.labels)
     for member in members:
         if found:
             break
         found = first(known.QUEUE_NAME, member.pod.metadata.annotations, member.pod.metadata.labels)
-    return found[1] if found else DEFAULT
+    return quoted(found[1], LONGEST_NAME) if found else DEFAULT
 
 
 def _minimum(stated: GangSpec, members: list[Member]) -> int:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
+from maar.model.text import escaped
+
 T = TypeVar("T")
 
 GROUP_NAME = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
@@ -121,5 +123,5 @@ class Notes:
 
 
 def text(value: str) -> str:
-    """Parses nothing: for annotations that are plain text."""
-    return value
+    """Parses nothing: for annotations that are plain text. Control characters become visible."""
+    return escaped(value)

@@ -23,6 +23,7 @@ from maar.kube.client.errors import ApiError, Forbidden, NotFound
 from maar.kube.wire.api_resources import EVENTS, Resource
 from maar.kube.wire.base import Object
 from maar.kube.write.turns import Turns
+from maar.model.text import escaped
 
 log = logging.getLogger(__name__)
 
@@ -254,7 +255,7 @@ class EventWriter:
             "type": said.type,
             "reason": said.reason,
             "action": ACTION,
-            "note": _shortened(said.message),
+            "note": _shortened(escaped(said.message)),
             "reportingController": self._component,
             "reportingInstance": self._instance,
             "eventTime": _text(said.first),

@@ -16,7 +16,10 @@ from maar.kube.wire.api_resources import PODS, QUEUES
 from maar.kube.wire.cluster import QueueSummary
 from maar.kube.write.work import Patch
 from maar.model.resources import CPU, MEMORY, is_accelerator, quantity
+from maar.model.text import quoted
 
+LONGEST = 8000
+"""Characters of the message of a condition: several reasons; tuned by hand."""
 QUEUE_EVERY = 5.0
 """Minimum seconds between two writes of the status of one queue."""
 SUMMARIES = 5
@@ -33,7 +36,7 @@ def waits(pod: str, reason: str, message: str, created: float, node: str | None)
         "type": "PodScheduled",
         "status": "False",
         "reason": reason,
-        "message": message,
+        "message": quoted(message, LONGEST),
         "lastTransitionTime": time_text(created),
     }
     promise = {} if node is None else {"nominatedNodeName": node or None}

@@ -23,6 +23,7 @@ import msgspec
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
+from maar.files import check_regular
 from maar.web.addresses import Address, CannotServe, listening
 from maar.web.api.access import User, bearer
 from maar.web.api.desk import Api1
@@ -451,6 +452,7 @@ class Certificate:
         self.context.minimum_version = ssl.TLSVersion.TLSv1_2
         self._seen = self._times()
         try:
+            self._check()
             self.context.load_cert_chain(certificate, key)
         except (OSError, ssl.SSLError) as error:
             raise CannotServe(f"{certificate}: not a certificate with the key {key}: {error}") from None
@@ -461,11 +463,16 @@ class Certificate:
         except OSError:
             return ()
 
+    def _check(self) -> None:
+        for file in self._files:
+            check_regular(file)  # reading a FIFO would wait for its writer, and stop all answers
+
     def look(self) -> None:
         """Use new files for new connections."""
         times = self._times()
         if times and times != self._seen:
             try:
+                self._check()
                 self.context.load_cert_chain(*self._files)
                 self._seen = times
                 logger.info("the certificate was read again")

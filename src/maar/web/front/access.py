@@ -18,6 +18,7 @@ from pathlib import Path
 
 import msgspec
 
+from maar.files import read_regular
 from maar.web.front.answers import Refused, later
 from maar.web.front.limits import Bucket, Buckets, Limits
 
@@ -88,7 +89,7 @@ class Access:
         if self._token_file is None:
             return False
         try:
-            wanted = self._token_file.read_bytes().strip()
+            wanted = read_regular(self._token_file).strip()
         except OSError:
             return False
         return bool(wanted) and hmac.compare_digest(wanted, token.encode("latin-1", "replace"))
