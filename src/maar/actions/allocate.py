@@ -14,6 +14,7 @@ from maar.model.jobs import Job
 from maar.model.resources import Ints
 from maar.model.tasks import Status
 from maar.session.placement import Group, Terms, groups_of, grow, missing, place, start
+from maar.session.resizing.workers import held
 from maar.session.room import lacks_room
 from maar.session.session import Session
 from maar.session.subgroups import PROMISED, Part, subgroups_of
@@ -51,6 +52,8 @@ def _release(session: Session) -> None:
     """Withdraw the promises of gangs that cannot start at all (pods deleted, queue gone)."""
     with session.statement() as statement:
         for job in map(session.job, np.flatnonzero(session.state.job_nominated).tolist()):
+            if job.elastic is not None and held(session, job) > 0:
+                continue  # its other pods are being created
             if session.trouble(job) or session.is_pending(job) or session.hooks.is_valid(job):
                 _withdraw(session, session.promised(job))
         statement.commit()
@@ -94,7 +97,7 @@ def _bind(session: Session, job: Job, promised: Ints, terms: Terms) -> bool:
         begins = job.closeness is not None and not session.state.job_ready[job.index]
         short = begins or missing(session, job)[0] > 0
         placed = start(session, job, terms) if short else _place_surplus(session, job, terms, len(promised))
-        if placed and job.elastic is not None:
+        if placed and job.is_elastic:
             # The size is already decided and its room is kept: place all of it in one turn.
             for group in groups_of(session, job, bundled=True):
                 place(session, job, group, len(group.tasks), terms)

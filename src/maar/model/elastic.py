@@ -44,6 +44,9 @@ class Elastic(msgspec.Struct, frozen=True):
     requested: int = 0
     """The size that its owner first requested, for algorithms that give all of it or nothing."""
     suspended: bool = False
+    rigid: bool = False
+    """Its size never changes: it starts as any gang does, on the nodes of any pool, and no algorithm decides for it.
+    While it is suspended its pods are tasks that do not exist yet (`Task.unborn`)."""
     role: str = ""
     """The role of its worker pods."""
     beside: tuple[Shape, ...] = ()

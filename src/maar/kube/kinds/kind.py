@@ -8,7 +8,7 @@ A kind's file fills in one of these; nothing else in Maar compares kinds by name
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
@@ -214,6 +214,16 @@ class Inner(NamedTuple):
 
 
 Created = Pod | Inner
+
+
+def pods_created(kind: JobKind[Any], item: Object, inner: list[Inner]) -> Iterator[Pod]:
+    """The pods that are created for an object, also for the objects that its controller creates: these go to `inner`."""
+    for made in kind.creates(item):
+        if isinstance(made, Pod):
+            yield made
+            continue
+        inner.append(made)
+        yield from pods_created(made.kind, made.item, inner)
 
 
 def whole(item: Object | None, pod: Pod) -> str:

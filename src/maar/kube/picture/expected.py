@@ -7,7 +7,7 @@ part, are left out as in a live cluster. Jobs that have ended are no matter.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from itertools import islice
 
 import msgspec
@@ -15,7 +15,7 @@ import msgspec
 from maar.kube.kinds import AnyKind
 from maar.kube.kinds.cluster import PODS
 from maar.kube.kinds.elastic import MOST
-from maar.kube.kinds.kind import Inner
+from maar.kube.kinds.kind import Inner, pods_created
 from maar.kube.picture.owners import Owner
 from maar.kube.picture.picture import Picture
 from maar.kube.wire.pods import Pod
@@ -71,7 +71,7 @@ def _created(picture: Picture, owner: Owner, names: frozenset[str] | None) -> tu
     if why := kind.creates_none(item):
         return [], [], why
     inner: list[Inner] = []
-    pods = list(islice(_all(owner, inner), MOST + 1))
+    pods = list(islice(pods_created(kind, item, inner), MOST + 1))
     if not pods:
         return [], [], "it asks for no pods"
     if len(pods) > MOST:
@@ -82,13 +82,3 @@ def _created(picture: Picture, owner: Owner, names: frozenset[str] | None) -> tu
     if taken := next((pod.key for pod in pods if pod.key in there), None):
         return [], [], f"another pod has the name of one of its pods: `{taken}`"
     return inner, pods, ""
-
-
-def _all(owner: Owner, inner: list[Inner]) -> Iterator[Pod]:
-    """The pods of an object, and of the objects that its controller creates, which go to `inner`."""
-    for made in owner.kind.creates(owner.item):
-        if isinstance(made, Pod):
-            yield made
-            continue
-        inner.append(made)
-        yield from _all(Owner(made.kind, owner.namespace, made.item.name, made.item), inner)

@@ -15,7 +15,7 @@ from maar.model.jobs import Job
 from maar.model.plan import Cause, Hold, Resize, Resume, Suspend, Target
 from maar.model.tasks import Status
 from maar.session.resizing.standing import past_after, past_of
-from maar.session.resizing.workers import elastic_of, have, held_for, workers_of
+from maar.session.resizing.workers import coming, elastic_of, have, held_for, starts, workers_of
 from maar.session.session import Decision, Session
 
 
@@ -51,6 +51,8 @@ class SizeChanges:
         self._after[job.index] = size
         if decided is not None:
             self.targets.append(Target(job.key, size, decided.planned, why, decided.pool))
+        elif self._is_own(job) and (job.is_suspended or not job.is_elastic):
+            self.targets.append(Target(job.key, size, size, why))
         if size == before:
             return
         self.changed.add(job.index)
@@ -64,10 +66,17 @@ class SizeChanges:
         else:
             self.resizes.append(Resize(job.key, before, size, why, past, cause, pool))
 
+    def _is_own(self, job: Job) -> bool:
+        """Whether this shard decides about the job."""
+        scope = self._session.snapshot.scope
+        return scope is None or bool(scope.jobs[job.index])
+
     def _taken(self, job: Job, decided: Decision | None) -> Taken:
         elastic = elastic_of(job)
         size, why = (elastic.now, "") if decided is None else (decided.size, decided.why)
         session, table = self._session, self._session.snapshot.tasks
+        if starts(session, job):
+            return Taken(elastic.size, "there is room for its pods", Cause.RESIZED)
         gone = [
             t
             for t in workers_of(session, job, Status.RELEASING).tolist()
@@ -78,6 +87,8 @@ class SizeChanges:
             return Taken(size, why, Cause.RESIZED)
         _, why, cause = session.evictions[gone[0]]
         if len(workers_of(session, job, Status.BOUND, Status.NOMINATED)):
+            if not job.is_elastic:
+                return Taken(size, "", Cause.RESIZED)  # the pods above its minimum are evicted, and created again
             size = min(size, min(table.tasks[t].index for t in gone))
         elif elastic.pausable:
             size = 0
@@ -88,10 +99,13 @@ class SizeChanges:
         session, kept = self._session, list[Hold]()
         nodes = session.snapshot.nodes.names
         for job in session.elastic():
-            room = np.zeros(len(nodes), dtype=np.int64)
+            unborn = coming(session, job)
+            if job.index not in session.state.held and not len(unborn):
+                continue
+            room = np.bincount(session.state.node[unborn], minlength=len(nodes))
             for promised in held_for(session, job):
                 np.add.at(room, promised.rows, promised.counts)
-            lacks = self._after[job.index] - have(session, job)
+            lacks = self._after[job.index] - have(session, job) if not len(unborn) else len(unborn)
             for row in np.flatnonzero(room > 0).tolist():
                 count = min(int(room[row]), lacks)
                 if count > 0:

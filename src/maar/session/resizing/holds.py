@@ -4,7 +4,8 @@ Workers that an earlier plan removed may still exist until their operator delete
 room as releasing; otherwise the same decision would be made again.
 
 A plan that grows a job names the nodes on which room is kept. The job object stores this, and the snapshot returns it.
-Workers that exist by now get a promise of that room; the rest stays kept until its time is over. The job's owner can
+Workers that exist by now get a promise of that room, and so do those of a suspended gang for which room is being freed;
+the rest stays kept until its time is over. The job's owner can
 write the object, so no more is kept than the job's largest size and the limits of its queue allow.
 """
 
@@ -26,7 +27,7 @@ def take_up_holds(session: Session) -> None:
         for job in session.elastic():
             send_away(session, _surplus(session, job))
         for job in session.elastic():
-            if elastic_of(job).holds and not elastic_of(job).suspended and not session.is_held(job):
+            if elastic_of(job).holds and not (job.is_suspended and job.is_elastic) and not session.is_held(job):
                 _take_up(session, job)
         statement.commit()
 
@@ -64,7 +65,7 @@ def _take_up(session: Session, job: Job) -> None:
             tasks, waiting = waiting[:given], waiting[given:]
             group = Group(int(session.snapshot.jobs.task_role[tasks[0]]), wanted_shape, np.array(tasks))
             session.state.nominate(job.index, wanted_shape, group.tasks, rows, np.array([given]))
-        if room > given and not _is_over(session, job):
+        if room > given and not job.is_suspended and not _is_over(session, job):
             session.state.hold(job.index, shape, rows, np.array([room - given]))
 
 

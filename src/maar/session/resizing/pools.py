@@ -48,7 +48,9 @@ def pools_of(session: Session) -> list[SharedPool]:
 
 
 def _takes_part(session: Session, job: Job) -> bool:
-    return not _is_over(session, job) and session.trouble(job) is None and not is_ending(session, job)
+    if not job.is_elastic or session.trouble(job) is not None:
+        return False
+    return not _is_over(session, job) and not is_ending(session, job)
 
 
 def _is_over(session: Session, job: Job) -> bool:
