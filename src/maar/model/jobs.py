@@ -329,4 +329,5 @@ PER_ROLE = ("role_min", "role_ready", "role_nominated")
 
 def _asks(job: Job, size: int) -> bool:
     """Whether a job waits whatever its tasks are: for admission, for pods, or for its owner to correct it."""
-    return job.phase is Phase.PENDING or bool(job.broken) or (not size and job.phase is not Phase.COMPLETED)
+    without = not size or job.is_suspended
+    return job.phase is Phase.PENDING or bool(job.broken) or (without and job.phase is not Phase.COMPLETED)

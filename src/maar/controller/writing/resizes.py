@@ -257,7 +257,8 @@ class Resizes:
             # The last note may still be in flight, so that the object does not show it yet.
             last = self._noted.get(target.job)
             shown = job.item.metadata.annotations if last is None else _notes(last)
-            changed.update({key: value for key, value in _notes(target).items() if shown.get(key, "") != value})
+            wanted = _notes(target)
+            changed.update({key: value or None for key, value in wanted.items() if shown.get(key, "") != value})
         return changed
 
     def _write_notes(self, notes: dict[str, Note], now: float) -> None:
