@@ -6,14 +6,14 @@ run and wait, limits, shares, priorities, racks and holds, drawn from a seed.
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 
 import pytest
-import yaml
 
 from maar.config.config import Config
 from maar.config.file import default_text, read_config
@@ -28,9 +28,9 @@ from maar.registry import catalog
 Json = dict[str, Any]
 Draw = random.Random
 GPU, JOB = "nvidia.com/gpu", "ns/j"
-SCENES = 45
+SCENES = 40
 """Of each kind; more than 500 together."""
-CYCLES = 5
+CYCLES = 4
 POOLS = """
 - name: a100
   nodes: {gpu: a100}
@@ -60,15 +60,15 @@ class Asks:
     """What the job asks for: the same in both of its forms."""
 
     def __init__(self, dice: Draw) -> None:
-        self.pods, self.gpu = dice.randint(1, 6), dice.choice([1, 4, 8])
+        self.pods, self.gpu = dice.randint(1, 5), dice.choice([1, 2, 4, 8])
         self.head = dice.choice([None, 0, 1, 8])
         """The GPUs of a pod beside the workers; `None`: it has none."""
         self.least = dice.choice([None, None, max(self.pods - 1, 1)])
-        self.priority = dice.choice(["", "low", "high"])
-        self.queue = dice.choice(["default", "small", "none"])
-        self.notes = dice.choice([{}, {}, {"maar.dev/topology-key": "rack"}, {"maar.dev/hold": "true"}])
-        self.selects = dice.choice([{}, {}, {}, {"gpu": "h100"}, {"gpu": "none"}])
-        self.claim = dice.choice(["", "", "", "", "missing"])
+        self.priority = dice.choice(["", "low", "high", "high"])
+        self.queue = dice.choice([*["default"] * 6, *["small"] * 3, "none"])
+        self.notes = dice.choice([*[{}] * 6, *[{"maar.dev/topology-key": "rack"}] * 3, {"maar.dev/hold": "true"}])
+        self.selects = dice.choice([*[{}] * 6, {"gpu": "h100"}, {"gpu": "none"}])
+        self.claim = dice.choice([*[""] * 12, "missing"])
 
     def template(self, gpu: int | None = None) -> Json:
         amount = self.gpu if gpu is None else gpu
@@ -196,7 +196,7 @@ def surroundings(dice: Draw) -> list[Json]:
     nodes = [node["metadata"]["name"] for node in documents]
     for name, value in (("low", 1), ("high", 10)):
         documents.append({**thing("scheduling.k8s.io/v1", "PriorityClass", {"name": name}, {}), "value": value})
-    for queue, limit in (("default", None), ("small", dice.choice([4, 16])), ("other", None)):
+    for queue, limit in (("default", None), ("small", dice.choice([2, 16])), ("other", None)):
         spec = {"weight": 1, **({"capability": {GPU: limit}} if limit else {})}
         documents.append(thing("scheduling.volcano.sh/v1beta1", "Queue", {"name": queue}, spec))
     for number in range(dice.randint(0, 3)):
@@ -205,9 +205,11 @@ def surroundings(dice: Draw) -> list[Json]:
         (made,) = batch(gang, False)
         made["metadata"] |= {"name": f"other{number}", "uid": f"other{number}", "creationTimestamp": stamp(dice)}
         documents.append(made)
-    for number in range(dice.randint(0, 5)):
+    for number in range(dice.randint(0, 8)):
         one = Asks(dice)
         one.notes, one.claim, one.selects = {}, "", {}
+        one.priority, one.gpu = dice.choice(["", "low", "high"]), dice.choice([2, 4])
+        one.queue = dice.choice(["default", "default", "other"])
         pod = one.template()
         spec = {**pod["spec"], "nodeName": dice.choice(nodes)}
         about = {**pod["metadata"], "name": f"p{number}", "namespace": "ns", "uid": f"p{number}"}
@@ -224,7 +226,7 @@ def thing(api_version: str, kind: str, metadata: Json, spec: Json, **more: Any) 
 
 
 def read(documents: list[Json]) -> Cluster:
-    text = yaml.dump_all(documents, Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper)).encode()
+    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": documents}).encode()
     return read_texts([("scene", text)], frozenset({"maar"}), 100.0).cluster
 
 
@@ -258,22 +260,32 @@ def others(plan: Plan, cluster: Cluster) -> object:
 
 
 def places(plan: Plan, cluster: Cluster) -> Counter[str]:
-    """How many workers have, or are promised, room on each node."""
-    job = next(job for job in cluster.jobs if job.key == JOB)
-    found = Counter({hold.node: hold.count for hold in plan.hold if hold.job == JOB})
-    role = None if job.elastic is None else job.elastic.role
-    own = {task.key for task in cluster.tasks if task.job == JOB and role in (None, task.role)}
+    """How many pods have, or are promised, room on each node."""
+    found: Counter[str] = Counter()
+    for hold in plan.hold:
+        found[hold.node] += hold.count if hold.job == JOB else 0
+    own = {task.key for task in cluster.tasks if task.job == JOB}
     found.update(move.node for moves in (plan.bind, plan.nominate) for move in moves if move.task in own)
     return found
 
 
+@pytest.fixture(scope="module")
+def outcomes() -> Iterator[Counter[str]]:
+    """How many scenes ended how: they must be about something."""
+    found: Counter[str] = Counter()
+    yield found
+    if found.total() == SCENES * len(KINDS):
+        often = {"starts at once", "starts later", "Held", "Blocked", "NotEnoughResources", "OverCapability"}
+        assert set() == {outcome for outcome in often if found[outcome] < 5}, found
+
+
 @pytest.mark.parametrize("kind", KINDS)
-def test_safety_a_suspended_gang_gets_the_verdict_of_one_that_is_not(kind: str) -> None:
-    outcomes: Counter[str] = Counter()
-    for seed in range(SCENES):
+def test_safety_a_suspended_gang_gets_the_verdict_of_one_that_is_not(kind: str, outcomes: Counter[str]) -> None:
+    first = list(KINDS).index(kind) * SCENES
+    for seed in range(first, first + SCENES):
         rules = config(seed % len(CONFIGS))
         bare, suspended = (scene(KINDS[kind], seed, suspended) for suspended in (False, True))
-        alone = len({task.role for task in bare.tasks if task.job == JOB}) == 1
+        outcome = ""
         for cycle in range(CYCLES):
             now = 100.0 + cycle
             expected, found = (decide(Snapshot(cluster), rules, now) for cluster in (bare, suspended))
@@ -281,14 +293,10 @@ def test_safety_a_suspended_gang_gets_the_verdict_of_one_that_is_not(kind: str) 
             assert said(expected) == said(found), about
             assert starts(expected, bare) == starts(found, suspended), about
             assert others(expected, bare) == others(found, suspended), about
-            if alone:
-                assert places(expected, bare) == places(found, suspended), about
+            assert places(expected, bare) == +places(found, suspended), about
             if starts(expected, bare):
-                outcomes["starts at once" if not cycle else "starts later"] += 1
+                outcome = "starts at once" if not cycle else "starts later"
+            if outcome or not (expected.moves or expected.nominate or expected.elect):
                 break
             bare, suspended = carry_out(bare, expected, now), carry_out(suspended, found, now)
-        else:
-            outcomes[said(found)[0][1]] += 1
-    # The scenes are about something.
-    assert {"starts at once", "starts later", "Held", "Blocked"} <= outcomes.keys(), outcomes
-    assert len(outcomes) > 6, outcomes
+        outcomes[outcome or said(found)[0][1]] += 1

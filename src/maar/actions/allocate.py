@@ -14,7 +14,6 @@ from maar.model.jobs import Job
 from maar.model.resources import Ints
 from maar.model.tasks import Status
 from maar.session.placement import Group, Terms, groups_of, grow, missing, place, start
-from maar.session.resizing.workers import held
 from maar.session.room import lacks_room
 from maar.session.session import Session
 from maar.session.subgroups import PROMISED, Part, subgroups_of
@@ -52,7 +51,7 @@ def _release(session: Session) -> None:
     """Withdraw the promises of gangs that cannot start at all (pods deleted, queue gone)."""
     with session.statement() as statement:
         for job in map(session.job, np.flatnonzero(session.state.job_nominated).tolist()):
-            if job.elastic is not None and held(session, job) > 0:
+            if any(kept.counts.sum() for kept in session.state.held.get(job.index, ())):
                 continue  # its other pods are being created
             if session.trouble(job) or session.is_pending(job) or session.hooks.is_valid(job):
                 _withdraw(session, session.promised(job))

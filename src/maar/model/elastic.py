@@ -59,7 +59,7 @@ class Elastic(msgspec.Struct, frozen=True):
     """The name of the pool that it requests."""
     past: Past = Past()
     holds: tuple[tuple[str, int], ...] = ()
-    """Room held for workers that do not exist yet: node and count."""
+    """Room held for workers that do not exist yet: place (`Hold.place`) and count."""
     restart: float | None = None
     """Seconds that a resize costs the job; `None`: use the configured value."""
     speedup: tuple[tuple[int, float], ...] = ()
@@ -68,6 +68,11 @@ class Elastic(msgspec.Struct, frozen=True):
     """The largest size at which it was measured; 0 if that is its last point, or if nothing was measured."""
     remaining: float = math.inf
     """Seconds of work left on one worker."""
+
+    @property
+    def shapes_beside(self) -> tuple[Shape, ...]:
+        """The different shapes of the pods beside its workers."""
+        return tuple(dict.fromkeys(self.beside))
 
     @property
     def now(self) -> int:

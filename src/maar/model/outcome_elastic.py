@@ -37,7 +37,7 @@ def jobs_after(jobs: Iterable[Job], plan: Plan) -> tuple[Job, ...]:
     sizes = sizes_of(plan)
     holds: dict[str, list[tuple[str, int]]] = {}
     for hold in plan.hold:
-        holds.setdefault(hold.job, []).append((hold.node, hold.count))
+        holds.setdefault(hold.job, []).append((hold.place, hold.count))
     return tuple(
         job if job.elastic is None else replace(job, elastic=_after(job, job.elastic, sizes, holds)) for job in jobs
     )

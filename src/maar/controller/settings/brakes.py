@@ -145,7 +145,7 @@ class Brakes:
         jobs = snapshot.jobs
         found = {key: jobs.jobs[jobs.number[key]].elastic for key in sorted(stopped)}
         elastic = {key: of for key, of in found.items() if of is not None}
-        kept = [Hold(key, node, n) for key, of in elastic.items() for node, n in of.holds]
+        kept = [Hold.at(key, place, n) for key, of in elastic.items() for place, n in of.holds]
         return replace(
             plan,
             evict=tuple(e for e in plan.evict if e.cause is not Cause.MIGRATED or e.beneficiary not in stopped),

@@ -234,7 +234,7 @@ class Resizes:
         holds: dict[str, dict[str, int]] = {}
         for hold in plan.hold:
             of = holds.setdefault(hold.job, {})
-            of[hold.node] = of.get(hold.node, 0) + hold.count
+            of[hold.place] = of.get(hold.place, 0) + hold.count
         jobs = self._cache.latest.jobs
         held = {job.key for job in jobs.jobs if job.elastic is not None and job.elastic.holds}
         if self._cache.shares:

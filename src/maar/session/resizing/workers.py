@@ -90,11 +90,20 @@ def held_for(session: Session, job: Job) -> list[Held]:
 
 
 def coming(session: Session, job: Job) -> Ints:
-    """The workers of a suspended job of fixed size that have room, which is kept until their pods exist."""
+    """The pods of a suspended job of fixed size that have room, which is kept until they exist."""
     if job.is_elastic or not job.is_suspended:
         return NO_TASKS
-    tasks = workers_of(session, job, Status.BOUND, Status.NOMINATED)
+    tasks = session.tasks_of(job, Status.BOUND, Status.NOMINATED)
     return np.asarray(tasks[session.snapshot.tasks.unborn[tasks]])
+
+
+def beside_of(session: Session, job: Job, number: int, tasks: Ints) -> Ints:
+    """Those of a job's tasks that are pods beside its workers, of one of their shapes (`Hold.beside`)."""
+    shapes, workers = session.snapshot.shapes, _workers(session.snapshot, job, tasks)
+    asks = shapes.requests[shapes.number[elastic_of(job).shapes_beside[number - 1]]]
+    others = tasks[~np.isin(tasks, workers)]
+    alike = (shapes.requests[session.snapshot.tasks.shape[others]] == asks).all(axis=1)
+    return np.asarray(others[alike])
 
 
 def starts(session: Session, job: Job) -> bool:
