@@ -82,7 +82,12 @@ def config_of(kubeconfig: Path) -> Path:
 async def maar(kubeconfig: Path, *arguments: str, given: str = "") -> str:
     def run() -> str:
         asks = arguments[0] in ("jobs", "queues", "why")
-        args = [*arguments, "--kubeconfig", str(kubeconfig), *(["--config", str(config_of(kubeconfig))] if asks else [])]
+        args = [
+            *arguments,
+            "--kubeconfig",
+            str(kubeconfig),
+            *(["--config", str(config_of(kubeconfig))] if asks else []),
+        ]
         result = CliRunner().invoke(main, args, input=given, catch_exceptions=False)
         assert 0 == result.exit_code, result.stderr
         return result.stdout
@@ -152,7 +157,9 @@ def test_a_suspended_gang_that_waits_says_the_same_as_one_that_is_not(kubeconfig
             if q["name"] == "default"
         )
         assert (2, 64) == (queue["jobs"]["waiting"], queue["waiting"][GPU])
-        told = [await maar(kubeconfig, "why", f"{NAMESPACE}/{name}", "--seconds", "0") for name in ("bare", "suspended")]
+        told = [
+            await maar(kubeconfig, "why", f"{NAMESPACE}/{name}", "--seconds", "0") for name in ("bare", "suspended")
+        ]
         reasons = [[line for line in text.splitlines() if "nodes fit" in line] for text in told]
         assert reasons[0] == reasons[1] != []
 
@@ -168,7 +175,8 @@ def test_a_suspended_gang_starts_where_others_were_evicted_for_it(kubeconfig: Pa
         urgent["spec"]["template"]["spec"]["priorityClassName"] = "high"
         await live.create(JOBS.path(NAMESPACE), urgent)
         await live.until(
-            lambda pods: sum(pod.name.startswith("urgent") and bool(pod.node) for pod in pods) == 9, "it took their room"
+            lambda pods: sum(pod.name.startswith("urgent") and bool(pod.node) for pod in pods) == 9,
+            "it took their room",
         )
         reasons = [reason for reason, _ in await events(live, "urgent")]
         assert "Resumed" in reasons

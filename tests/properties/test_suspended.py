@@ -107,7 +107,9 @@ def kubeflow(kind: str, field: str, head: str, version: str = "v1") -> Callable[
         if asks.head is not None:
             roles[head] = {"replicas": 1, "template": asks.template(asks.head)}
         policy = {} if asks.least is None else {"schedulingPolicy": {"minAvailable": asks.least}}
-        return [asks.job(f"kubeflow.org/{version}", kind, {"runPolicy": {"suspend": suspended, **policy}, field: roles})]
+        return [
+            asks.job(f"kubeflow.org/{version}", kind, {"runPolicy": {"suspend": suspended, **policy}, field: roles})
+        ]
 
     return make
 

@@ -192,7 +192,9 @@ class Gangs:
             of = gang.divided.of if gang.divided is not None else {}
             said = gang.promise, gang.checkpoint
             tasks = tuple(
-                task(m, key, shapes.finish(m.draft, m.pod, matcher), covered.get(m.pod.key, ()), *said, of.get(m.pod.key))
+                task(
+                    m, key, shapes.finish(m.draft, m.pod, matcher), covered.get(m.pod.key, ()), *said, of.get(m.pod.key)
+                )
                 for m in members
             )
             self._problems.valid(GANG, key)
