@@ -1,5 +1,6 @@
-"""Gangs that are created suspended, as `maar submit` does it, on the embedded server: they start on the nodes of any pool,
-and while they wait they say so as any other job does.
+"""Gangs that are created suspended, as `maar submit` does it, on the embedded server.
+
+They start on the nodes of any pool, and while they wait they say so as any other job does.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ def _bounds(job: Job) -> Bounds | None:
 
 
 def _needs(job: Job, tasks: list[Task]) -> tuple[Needs, ...]:
-    """Its pods by role and shape; of a suspended elastic job, its smallest number of workers and the pods beside them."""
+    """Its pods by role and shape; of a suspended elastic job, its fewest workers and the pods beside them."""
     kinds = Counter((task.role, task.shape) for task in tasks if not (job.is_suspended and job.is_elastic))
     if kinds:
         return tuple(Needs(count, _requests(shape), role) for (role, shape), count in kinds.items())

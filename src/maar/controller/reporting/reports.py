@@ -189,8 +189,8 @@ class Reports:
     def _leave(self, key: str) -> None:
         """Another shard writes about a job from now on. Its objects stay as they are."""
         self._tellers.leave(key)
-        for known in (self._records, self._waits, self._stale, self._lost):
-            known.pop(key, None)
+        for kept in (self._records, self._waits, self._stale, self._lost):
+            kept.pop(key, None)
         self._handed.discard(key)
 
     def _join(self, plan: Plan, by_job: ByJob) -> None:

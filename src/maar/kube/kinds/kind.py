@@ -217,7 +217,7 @@ Created = Pod | Inner
 
 
 def pods_created(kind: JobKind[Any], item: Object, inner: list[Inner]) -> Iterator[Pod]:
-    """The pods that are created for an object, also for the objects that its controller creates: these go to `inner`."""
+    """The pods that are created for an object, and for objects that its controller creates: these go to `inner`."""
     for made in kind.creates(item):
         if isinstance(made, Pod):
             yield made
