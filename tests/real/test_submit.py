@@ -196,7 +196,8 @@ def test_a_gang_that_needs_two_pools_starts_when_it_is_submitted(two_pools: Real
 
 def events(cluster: RealCluster, job: str) -> list[str]:
     found = [event for event in cluster.objects("v1", "Event", TEAM) if event["involvedObject"]["kind"] == JOB[1]]
-    return [e["reason"] for e in found if e["involvedObject"]["name"] == job and e["source"].get("component") == "maar"]
+    mine = [e for e in found if e["involvedObject"]["name"] == job and e.get("reportingComponent")]
+    return [e["reason"] for e in mine if e["reportingComponent"].startswith("maar")]
 
 
 def running_jobs(cluster: RealCluster) -> list[str]:
