@@ -570,11 +570,10 @@ def test_a_stopped_job_starts_once_its_old_pods_are_gone(status: Status, now: fl
     assert [("ns/b", 3)] == [(r.job, r.after) for r in plan.resize]
     if not starts:
         (target,) = [t for t in plan.targets if t.job == "ns/a"]
-        assert (0, 2, "2 of its old pods are still terminating: it starts when they are gone") == (
-            target.size,
-            target.planned,
-            target.why,
-        )
+        why = "its old pods are still terminating: it starts when they are gone"
+        assert (0, 2, why) == (target.size, target.planned, target.why)
+        (wait,) = [wait for wait in plan.waiting if wait.job == "ns/a"]
+        assert [("Nominated", f"2 of {why}")] == [(reason.code, reason.message) for reason in wait.reasons]
         assert (61.0 if now < 60 else 601.0) == plan.wake_at
 
 

@@ -70,7 +70,8 @@ def test_a_job_has_its_state_its_pods_and_its_amounts() -> None:
     assert (4, 4) == (runs.requests[GPU], runs.allocated[GPU])
     assert (State.WAITING, {"pending": 2}, ()) == (waits.state, waits.pods, waits.nodes)
     assert (16, {}) == (waits.requests[GPU], waits.allocated)
-    assert (State.SUSPENDED, 4) == (sleeps.state, sleeps.elastic.max if sleeps.elastic else 0)
+    assert (State.WAITING, 4) == (sleeps.state, sleeps.elastic.max if sleeps.elastic else 0)
+    assert 8 == sleeps.requests[GPU], "what it needs at least"
     assert "" == runs.why
     assert waits.condition
     assert waits.why

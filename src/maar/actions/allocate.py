@@ -55,6 +55,8 @@ def _release(session: Session) -> None:
     """Withdraw the promises of gangs that cannot start at all (pods deleted, queue gone)."""
     with session.statement() as statement:
         for job in map(session.job, np.flatnonzero(session.state.job_nominated).tolist()):
+            if any(kept.counts.sum() for kept in session.state.held.get(job.index, ())):
+                continue  # its other pods are being created
             if session.trouble(job) or session.is_pending(job) or session.hooks.is_valid(job):
                 withdraw(session, session.promised(job))
         statement.commit()
@@ -97,7 +99,7 @@ def _bind(session: Session, job: Job, promised: Ints, terms: Terms) -> bool:
         begins = job.closeness is not None and not session.state.job_ready[job.index]
         short = begins or missing(session, job)[0] > 0
         placed = start(session, job, terms) if short else _place_surplus(session, job, terms, len(promised))
-        if placed and job.elastic is not None:
+        if placed and job.is_elastic:
             # The size is already decided and its room is kept: place all of it in one turn.
             for group in groups_of(session, job, bundled=True):
                 place(session, job, group, len(group.tasks), terms)

@@ -121,7 +121,7 @@ class Desk:
         since = session.waiting_since(job)
         if not queue.open:
             return Reason(NAME, "QueueClosed", f"queue `{queue.name}` is closed", queue=queue.name, since=since)
-        if not (job.min_resources or job.quota_needs) or job.elastic is not None:
+        if not (job.min_resources or job.quota_needs) or job.is_elastic:
             return None  # the size of an elastic job is already decided, and its room is kept
         accepted, vote = combine_votes((e.tier, e.call(job)) for e in session.hooks.job_enqueueable)
         if accepted:

@@ -35,7 +35,7 @@ class Alike:
 
     def add(self, job: Job, tasks: tuple[Task, ...]) -> None:
         """Note a gang that is younger than all others."""
-        if job.elastic is None and job.phase is Phase.INQUEUE and all(t.status is Status.PENDING for t in tasks):
+        if not job.is_elastic and job.phase is Phase.INQUEUE and all(t.status is Status.PENDING for t in tasks):
             key = _key(job, tasks)
             self._sets.setdefault(key, {})[job.key] = None
             self._set_of[job.key] = key

@@ -215,6 +215,8 @@ class Rollout:
         Returns false if some pods have no such place.
         """
         held: dict[str, list[str]] = {}
+        if any(hold.beside for hold in plan.hold):
+            return False
         for hold in sorted(plan.hold, key=lambda h: (h.job, h.node)):
             held.setdefault(hold.job, []).extend([hold.node] * hold.count)
         binds: list[Bind] = []

@@ -54,7 +54,7 @@ def settled(cluster: Cluster, now: float) -> Cluster:
     """The cluster without pods that are being deleted, and with all pods of elastic jobs."""
     keep = Plan(
         nominate=tuple(Nominate(t.key, t.node) for t in cluster.tasks if t.status is Status.NOMINATED),
-        hold=tuple(Hold(j.key, node, n) for j in cluster.jobs if j.elastic for node, n in j.elastic.holds),
+        hold=tuple(Hold.at(j.key, place, n) for j in cluster.jobs if j.elastic for place, n in j.elastic.holds),
         elect=cluster.elect,
         locks=cluster.locks,
         expired=cluster.expired,

@@ -44,6 +44,9 @@ class Elastic(msgspec.Struct, frozen=True):
     requested: int = 0
     """The size that its owner first requested, for algorithms that give all of it or nothing."""
     suspended: bool = False
+    rigid: bool = False
+    """Its size never changes: it starts as any gang does, on the nodes of any pool, and no algorithm decides for it.
+    While it is suspended its pods are tasks that do not exist yet (`Task.unborn`)."""
     role: str = ""
     """The role of its worker pods."""
     beside: tuple[Shape, ...] = ()
@@ -56,7 +59,7 @@ class Elastic(msgspec.Struct, frozen=True):
     """The name of the pool that it requests."""
     past: Past = Past()
     holds: tuple[tuple[str, int], ...] = ()
-    """Room held for workers that do not exist yet: node and count."""
+    """Room held for workers that do not exist yet: place (`Hold.place`) and count."""
     restart: float | None = None
     """Seconds that a resize costs the job; `None`: use the configured value."""
     speedup: tuple[tuple[int, float], ...] = ()
@@ -65,6 +68,11 @@ class Elastic(msgspec.Struct, frozen=True):
     """The largest size at which it was measured; 0 if that is its last point, or if nothing was measured."""
     remaining: float = math.inf
     """Seconds of work left on one worker."""
+
+    @property
+    def shapes_beside(self) -> tuple[Shape, ...]:
+        """The different shapes of the pods beside its workers."""
+        return tuple(dict.fromkeys(self.beside))
 
     @property
     def now(self) -> int:

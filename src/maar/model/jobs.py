@@ -154,6 +154,16 @@ class Job(msgspec.Struct, frozen=True):
     def namespace(self) -> str:
         return self.key.partition("/")[0]
 
+    @property
+    def is_elastic(self) -> bool:
+        """Whether its number of workers may change."""
+        return self.elastic is not None and not self.elastic.rigid
+
+    @property
+    def is_suspended(self) -> bool:
+        """Whether it has no pods because it is suspended."""
+        return self.elastic is not None and self.elastic.suspended
+
 
 class Role(msgspec.Struct, frozen=True):
     """Tasks of one job with the same role; `index` is its row in the role columns."""
@@ -231,7 +241,7 @@ class JobTable:
 
     @cached_property
     def elastic(self) -> list[int]:
-        """The rows of jobs whose number of workers may change."""
+        """The rows of jobs whose number of workers may change, and of those that are only suspended and resumed."""
         return [i for i, job in enumerate(self.jobs) if job.elastic is not None]
 
     @cached_property
@@ -321,4 +331,5 @@ PER_ROLE = ("role_min", "role_ready", "role_nominated")
 
 def _asks(job: Job, size: int) -> bool:
     """Whether a job waits whatever its tasks are: for admission, for pods, or for its owner to correct it."""
-    return job.phase is Phase.PENDING or bool(job.broken) or (not size and job.phase is not Phase.COMPLETED)
+    without = not size or job.is_suspended
+    return job.phase is Phase.PENDING or bool(job.broken) or (without and job.phase is not Phase.COMPLETED)

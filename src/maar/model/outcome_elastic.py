@@ -11,7 +11,7 @@ from maar.model.elastic import Elastic, Past
 from maar.model.jobs import Job
 from maar.model.plan import Plan
 from maar.model.shapes import Shape
-from maar.model.tasks import Status, Task
+from maar.model.tasks import UNBORN, Status, Task
 
 
 class NewSize(NamedTuple):
@@ -37,7 +37,7 @@ def jobs_after(jobs: Iterable[Job], plan: Plan) -> tuple[Job, ...]:
     sizes = sizes_of(plan)
     holds: dict[str, list[tuple[str, int]]] = {}
     for hold in plan.hold:
-        holds.setdefault(hold.job, []).append((hold.node, hold.count))
+        holds.setdefault(hold.job, []).append((hold.place, hold.count))
     return tuple(
         job if job.elastic is None else replace(job, elastic=_after(job, job.elastic, sizes, holds)) for job in jobs
     )
@@ -52,11 +52,20 @@ def _after(job: Job, elastic: Elastic, sizes: NewSizes, holds: dict[str, list[tu
 
 
 def tasks_after(tasks: Iterable[Task], jobs: Iterable[Job], plan: Plan, now: float) -> tuple[Task, ...]:
-    """The tasks after operators have followed: they delete the highest indices and create missing pods as pending."""
+    """The tasks after operators have followed: they delete the highest indices and create missing pods as pending.
+
+    The pods of a job of fixed size that is suspended are tasks that do not exist yet.
+    """
     jobs = list(jobs)
-    sizes = sizes_of(plan)
+    resumed = {resume.job for resume in plan.resume}
+    rigid = {job.key for job in jobs if job.elastic is not None and not job.is_elastic}
+    stopped = rigid.intersection(suspend.job for suspend in plan.suspend)
+    if rigid:
+        tasks = tuple(_created(t, now) if t.unborn and t.job in resumed else t for t in tasks)
+        tasks = tuple(_uncreated(t) if t.job in stopped else t for t in tasks)
+    sizes = {job: new for job, new in sizes_of(plan).items() if job not in stopped}
     for job in jobs:
-        if job.elastic is not None and not job.elastic.suspended and job.key not in sizes:
+        if job.elastic is not None and not job.elastic.suspended and job.key not in {*sizes, *stopped}:
             sizes[job.key] = NewSize(job.elastic.size, job.elastic.past)
     if not sizes:
         return tuple(tasks)
@@ -66,6 +75,15 @@ def tasks_after(tasks: Iterable[Task], jobs: Iterable[Job], plan: Plan, now: flo
     for key, job in elastic.items():
         made.extend(_made(job, [t for t in kept if t.job == key], sizes[key].size, now))
     return (*kept, *made)
+
+
+def _created(task: Task, now: float) -> Task:
+    return replace(task, key=task.pod, unborn=False, created=now, status=Status.PENDING, node="")
+
+
+def _uncreated(task: Task) -> Task:
+    key = f"{task.key}{UNBORN}{task.job.partition('/')[2]}"
+    return replace(task, key=key, uid="", unborn=True, status=Status.PENDING, node="", started=None)
 
 
 def _stays(task: Task, job: Job, sizes: NewSizes) -> bool:

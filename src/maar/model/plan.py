@@ -61,12 +61,24 @@ class Nominate(msgspec.Struct, frozen=True, gc=False):
     node: str
 
 
-class Hold(msgspec.Struct, frozen=True):
-    """Reserves room on a node for workers of an elastic job that do not exist yet."""
+class Hold(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Reserves room on a node for workers of an elastic job, or pods of a suspended gang, that do not exist yet."""
 
     job: str
     node: str
     count: int
+    beside: int = 0
+    """For pods beside the workers of a gang: which of their different shapes (`Elastic.shapes_beside`), from 1."""
+
+    @property
+    def place(self) -> str:
+        """The node, and for pods beside the workers which: as `Elastic.holds` states it."""
+        return f"{self.node}/{self.beside}" if self.beside else self.node
+
+    @classmethod
+    def at(cls, job: str, place: str, count: int) -> Hold:
+        node, _, beside = place.partition("/")
+        return cls(job, node, count, int(beside) if beside.isdecimal() else 0)
 
 
 class Resize(msgspec.Struct, frozen=True):

@@ -22,6 +22,9 @@ from maar.model.splice import Splice
 QUEUE_GATE = "scheduling.volcano.sh/queue-allocation-gate"
 """The name of the gate, and of the annotation with which a pod asks for it."""
 
+UNBORN = "~"
+"""Follows the name in the key of a pod that does not exist yet: no pod of the same name has that key."""
+
 
 class Status(enum.IntEnum):
     """The state of a pod for decisions.
@@ -117,6 +120,13 @@ class Task(msgspec.Struct, frozen=True, gc=False):
     """If it is being deleted: when that must be done."""
     foreign: bool = False
     """Another scheduler's: it takes room, and is never evicted."""
+    unborn: bool = False
+    """Its pod does not exist yet, because its job is suspended: a place for it resumes the job."""
+
+    @property
+    def pod(self) -> str:
+        """`namespace/name` of its pod."""
+        return self.key.partition(UNBORN)[0] if self.unborn else self.key
 
 
 class TaskTable:
@@ -137,6 +147,7 @@ class TaskTable:
         self.critical = np.array([t.critical for t in tasks], dtype=np.bool_)
         self.resident = np.array([t.resident for t in tasks], dtype=np.bool_)
         self.foreign = np.array([t.foreign for t in tasks], dtype=np.bool_)
+        self.unborn = np.array([t.unborn for t in tasks], dtype=np.bool_)
         self.gate: npt.NDArray[np.int8] = np.array([t.gate for t in tasks], dtype=np.int8)
         self.started: Floats = np.array(
             [t.created if t.started is None else t.started for t in tasks], dtype=np.float64
@@ -182,7 +193,7 @@ class TaskTable:
 
 PER_TASK = (
     *("shape", "status", "node", "priority", "preemptable", "preempts", "critical", "resident"),
-    *("foreign", "gate", "started", "checkpoint"),
+    *("foreign", "unborn", "gate", "started", "checkpoint"),
 )
 
 

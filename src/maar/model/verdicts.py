@@ -71,6 +71,7 @@ ROWS = (
     Row(("Held",), "Held", "the owner removes the annotation `maar.dev/hold` (`maar release`)"),
     Row(("Braked",), "Held", "the cluster's owner releases the brakes"),
     Row(("Changing",), "Changing", "the owner, or a program of hers, leaves the job and its pods alone until they run"),
+    Row(("NotResumed",), "Held", "the cluster's owner configures the action `resize`, or the owner resumes the job"),
     Row(("Nominated",), NOMINATED, "wait: victims are leaving"),
     Row(("Borrowing",), "Borrowing", "wait: its shard gets nodes from other shards"),
     Row(("OverCapability", "NodeGroupLimit"), "QueueLimit", "wait for other jobs of the queue, or use another queue"),

@@ -224,7 +224,7 @@ def requested(session: Session) -> list[Row]:
 def _to_come(session: Session, asking: Mask) -> Counter[int]:
     """The pods that elastic jobs may still get, by queue and shape: workers up to the maximum, and pods beside them."""
     jobs, shapes, found = session.snapshot.jobs, session.snapshot.shapes, Counter[int]()
-    elastic = [i for i in jobs.elastic if asking[i]]
+    elastic = [i for i in jobs.elastic if asking[i] and session.job(i).is_elastic]
     if not elastic:
         return found
     there = among(PRESENT).take(session.state.status)

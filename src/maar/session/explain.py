@@ -56,7 +56,7 @@ def _kind_of(session: Session, job: Job) -> Hashable | None:
 
     `None` for jobs that are looked at one by one: their reasons also depend on where their pods run.
     """
-    if job.closeness is not None or job.elastic is not None:
+    if job.closeness is not None or job.is_elastic:
         return None
     tables, own = session.snapshot, slice(*session.snapshot.jobs.members.span(job.index))
     gang = job.queue, job.namespace, job.priority, job.min_member, tuple(job.role_min.items())

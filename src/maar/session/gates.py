@@ -45,7 +45,7 @@ def open_gates(session: Session) -> None:
 def _is_decided(session: Session, job: Job) -> bool:
     """Whether the queue has decided on the minimum already: by admission, or as the size of an elastic job."""
     admitted = job.declared and bool(job.min_resources) and session.config.has_action("enqueue")
-    return admitted or job.elastic is not None
+    return admitted or job.is_elastic
 
 
 class _Desk:

@@ -282,7 +282,7 @@ def _put(session: Session, job: Job, group: Group, wanted: int, terms: Terms, li
         score[terms.prefer] += PREFERRED
     if session.hooks.shared_rooms:
         fits = capped(fits, session.shared_rooms(job, group.shape), score)
-    if job.elastic is None:
+    if not job.is_elastic:
         rows, counts = best_first(fits, score, wanted)
     else:
         rows, counts = best_fit(fits, wanted, _own(session, job, terms), score)

@@ -7,11 +7,13 @@ committed. Waiting jobs get their reasons here, once, from the final state of th
 from __future__ import annotations
 
 import numpy as np
+from msgspec.structs import replace
 
 from maar.model.jobs import Job
-from maar.model.plan import Admit, Bind, Cause, Deserves, Evict, Nominate, Plan, Ungate, Wait
+from maar.model.plan import Admit, Bind, Cause, Deserves, Evict, Nominate, Plan, Target, Ungate, Wait
 from maar.model.reasons import Reason
 from maar.model.tasks import QUEUE_GATE, Gate, Status
+from maar.model.verdicts import verdict
 from maar.session import never
 from maar.session.eviction.making_room import needs_of
 from maar.session.eviction.protection import beyond_share
@@ -19,6 +21,7 @@ from maar.session.explain import why_waiting
 from maar.session.lingering import longest_grace
 from maar.session.placement import missing
 from maar.session.resizing.changes import SizeChanges
+from maar.session.resizing.workers import coming, old_pods
 from maar.session.session import Session
 
 UNREAD = Reason("maar", "Unread", "waits; reasons are not collected in this run")
@@ -37,11 +40,11 @@ def plan_of(session: Session) -> Plan:
         evict=_evictions(session, sizes),
         admit=tuple(Admit(job.key) for job in sorted(session.admitted.values(), key=lambda j: j.key)),
         ungate=tuple(Ungate(session.snapshot.tasks.tasks[t].key) for t in sorted(session.ungated)),
-        hold=sizes.holds() if session.state.held else (),
+        hold=sizes.holds(),
         resize=tuple(sizes.resizes),
         suspend=tuple(sizes.suspends),
         resume=tuple(sizes.resumes),
-        targets=tuple(sizes.targets),
+        targets=_with_reasons(sizes, waiting),
         elect=session.elect,
         locks=tuple(session.locks[node] for node in sorted(session.locks)),
         expired=tuple(session.expired[job] for job in sorted(session.expired)),
@@ -49,6 +52,15 @@ def plan_of(session: Session) -> Plan:
         wake_at=session.wake_at,
         waiting=tuple(waiting),
         deserved=_deserved(session) if session.snapshot.is_read else (),
+    )
+
+
+def _with_reasons(sizes: SizeChanges, waiting: list[Wait]) -> tuple[Target, ...]:
+    """What owners of elastic jobs read; of a job without workers, why it waits."""
+    why = {wait.job: verdict(wait.reasons).details for wait in waiting} if sizes.targets else {}
+    return tuple(
+        replace(target, why=why[target.job]) if not target.size and target.job in why else target
+        for target in sizes.targets
     )
 
 
@@ -68,14 +80,15 @@ def _deserved(session: Session) -> tuple[Deserves, ...]:
 
 def _binds(session: Session) -> tuple[Bind, ...]:
     now, before = session.state.status, session.snapshot.tasks.status
-    chosen = np.flatnonzero((now == int(Status.BOUND)) & (before != int(Status.BOUND)))
+    unborn = session.snapshot.tasks.unborn  # their job is resumed, and their room is kept
+    chosen = np.flatnonzero((now == int(Status.BOUND)) & (before != int(Status.BOUND)) & ~unborn)
     tasks, names = session.snapshot.tasks.tasks, session.snapshot.nodes.names
     rows = session.state.node[chosen].tolist()
     return tuple(Bind(tasks[t].key, names[row]) for t, row in zip(chosen.tolist(), rows, strict=True))
 
 
 def _nominations(session: Session) -> tuple[Nominate, ...]:
-    chosen = np.flatnonzero(session.state.status == Status.NOMINATED)
+    chosen = np.flatnonzero((session.state.status == Status.NOMINATED) & ~session.snapshot.tasks.unborn)
     tasks, names = session.snapshot.tasks.tasks, session.snapshot.nodes.names
     return tuple(Nominate(tasks[t].key, names[session.state.node[t]]) for t in chosen.tolist())
 
@@ -120,7 +133,8 @@ def _surplus(session: Session, job: Job) -> tuple[str, ...]:
         # It runs with its minimum, or has none: then it starts pod by pod, and the first one is its minimum.
         needed = needed if not session.state.job_ready[job.index] + session.state.job_nominated[job.index] else set()
     tasks = session.snapshot.tasks.tasks
-    return tuple(tasks[t].key for t in session.tasks_of(job, Status.PENDING).tolist() if t not in needed)
+    pods = (t for t in session.tasks_of(job, Status.PENDING).tolist() if not tasks[t].unborn)
+    return tuple(tasks[t].key for t in pods if t not in needed)
 
 
 def _reasons(session: Session, job: Job) -> list[Reason]:
@@ -134,9 +148,9 @@ def _reasons(session: Session, job: Job) -> list[Reason]:
             Reason("enqueue", "NotAdmitted", "its group was not admitted", since=since)
         ]
     reasons: list[Reason] = []
+    if job.is_suspended and job.is_elastic:
+        return [] if job.index in session.sizes and session.sizes[job.index].size else notes
     if session.snapshot.jobs.sizes[job.index] == 0:
-        if job.elastic is not None and job.elastic.suspended:
-            return [] if job.index in session.sizes and session.sizes[job.index].size else notes
         return [Reason("gang", "NoPods", "its pods are not created yet", since=since)]
     promised = session.promised(job)
     if len(promised):
@@ -145,6 +159,8 @@ def _reasons(session: Session, job: Job) -> list[Reason]:
         what = f"{len(promised)} pods wait for room that is being freed on {nodes}"
         lasting = "room is being freed for its pods"
         reasons.append(Reason("allocate", "Nominated", what, since=since, lasting=lasting))
+    if len(coming(session, job)) > len(promised) and (leaving := old_pods(session, job)):
+        reasons.append(leaving)
     if session.evictions:
         reasons.extend(_gave_way(session, job))
     if session.state.job_pending[job.index]:
@@ -161,7 +177,7 @@ def _why_blocked(session: Session, job: Job) -> list[Reason]:
     closed = tasks.gate[blocked] == Gate.CLOSED
     others = (tasks.tasks[t] for t in blocked[~closed].tolist())
     reasons = [
-        Reason("maar", "Blocked", f"pod `{task.key}` is held back: {task.blocked}", since=since) for task in others
+        Reason("maar", "Blocked", f"pod `{task.pod}` is held back: {task.blocked}", since=since) for task in others
     ]
     if closed.any():
         opened = sum(t in session.ungated for t in blocked.tolist())

@@ -20,7 +20,7 @@ def lacks_room(session: Session, job: Job) -> bool:
     While pods leave or room is promised or held, this is never known.
     """
     shape = one_shape(session, job)
-    if session.state.soft or shape < 0 or job.elastic is not None:
+    if session.state.soft or shape < 0 or job.is_elastic:
         return False
     needs = max(job.min_member - int(session.state.job_ready[job.index]), 1) if session.hooks.gang is not None else 1
     return session.memo.current(OWNER, shape, lambda: int(session.view(shape).fits.sum())) < needs

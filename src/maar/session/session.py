@@ -52,7 +52,7 @@ class Eviction(NamedTuple):
 
 RESTS = "Changing"
 """The code of jobs that changed again and again while they were being started."""
-
+NOT_RESUMED = "suspended, and the scheduler is configured without the action `resize`, which resumes jobs"
 _NONE: Ints = np.zeros(0, dtype=np.int64)
 
 
@@ -172,6 +172,8 @@ class Session:
             return Reason("maar", "Invalid", job.broken, since=self.waiting_since(job))
         if self.is_held(job):
             return Reason("maar", "Held", self._why_held(job), since=self.waiting_since(job))
+        if job.is_suspended and not self.config.has_action("resize"):
+            return Reason("maar", "NotResumed", NOT_RESUMED, since=self.waiting_since(job))
         if job.settles is not None and self.now < job.settles:
             self.wake(job.settles)
             what = "waits for more of its pods to be created: their total number is not declared"
@@ -200,7 +202,7 @@ class Session:
     def _has_started(self, job: Job) -> bool:
         """Whether it ran when the session opened. Pods of a suspended job are only not gone yet."""
         first, last = self.snapshot.jobs.members.span(job.index)
-        if job.elastic is not None and job.elastic.suspended:
+        if job.is_suspended:
             return False
         return bool((self.snapshot.tasks.status[first:last] == int(Status.BOUND)).any())
 

@@ -23,7 +23,7 @@ def uncovered(whole: Plan, part: Plan, snapshot: Snapshot) -> dict[str, str]:
 
     A limit that even the whole plan exceeds is not enforced by the configuration, and is ignored.
     """
-    if not part.bind or not _frees(whole) - _frees(part):
+    if not (part.bind or part.resume) or not _frees(whole) - _frees(part):
         return {}
     queues = snapshot.queues
     limited = [q for q, queue in enumerate(queues.queues) if queue.capability]
@@ -54,8 +54,14 @@ def _frees(plan: Plan) -> set[str]:
 
 
 def _binds(plan: Plan, snapshot: Snapshot) -> dict[int, Array]:
-    """What a plan binds, by job."""
+    """What a plan binds, by job; a suspended gang that is resumed gets room for its minimum at least."""
     tasks, found = snapshot.tasks, dict[int, Array]()
+    for resume in plan.resume:
+        row = snapshot.jobs.number[resume.job]
+        unborn = snapshot.jobs.members[row]
+        unborn = unborn[tasks.unborn[unborn]]
+        if len(unborn):
+            found[row] = snapshot.shapes.requests[tasks.shape[unborn]].astype(object).sum(axis=0)
     for bind in plan.bind:
         task = tasks.number[bind.task]
         row, requests = int(tasks.job[task]), snapshot.shapes.requests[tasks.shape[task]].astype(object)

@@ -52,7 +52,7 @@ def with_promises_to_others(plan: Plan, snapshot: Snapshot, own: Mask) -> Plan:
     for row in snapshot.jobs.elastic:
         job = snapshot.jobs.jobs[row]
         if job.elastic is not None and not own[row]:
-            hold += [Hold(job.key, node, count) for node, count in job.elastic.holds]
+            hold += [Hold.at(job.key, place, count) for place, count in job.elastic.holds]
     return replace(plan, nominate=(*plan.nominate, *nominate), hold=(*plan.hold, *hold))
 
 

@@ -300,7 +300,8 @@ class _Division:
         told = {wait.job for wait in part.waiting}
         waits = (Wait(job, (full(queue, self._since(job)),)) for job, queue in left_out.items() if job not in told)
         bind = tuple(b for b in part.bind if self._key(b.task) not in left_out)
-        return replace(part, bind=bind, waiting=(*part.waiting, *waits))
+        resume, hold = (tuple(r for r in of if r.job not in left_out) for of in (part.resume, part.hold))
+        return replace(part, bind=bind, resume=resume, hold=hold, waiting=(*part.waiting, *waits))
 
     def _key(self, task: str) -> str:
         return self._snapshot.jobs.jobs[self._row(task)].key

@@ -165,7 +165,7 @@ class Play:
             if not any(task.node == node and task.status is Status.BOUND for task in tasks):
                 continue
             kept: tuple[Task, ...] = ()
-            if job.elastic is not None:
+            if job.elastic is not None and job.is_elastic:
                 job = replace(job, elastic=replace(job.elastic, suspended=True, holds=()))
             else:
                 kept = tuple(replace(t, status=Status.PENDING, node="", started=None, created=now) for t in tasks)

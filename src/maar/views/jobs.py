@@ -75,7 +75,7 @@ def job_view(tally: Tally, row: int, sight: Sight) -> JobView:
     namespace, _, name = job.key.partition("/")
     state = tally.state(row)
     reasons = tally.reasons(row) if state in WAITS or snapshot.jobs.waits[row] else ()
-    elastic = job.elastic
+    elastic = job.elastic if job.is_elastic else None
     return JobView(
         namespace=namespace,
         name=name,
@@ -123,7 +123,7 @@ def job_detail(
         place=None if why.place is None else place_view(why.place, sight),
         reasons=reason_views((*tally.borrowing(row), *why.reasons), sight, tally.namespaces),
         unblock=unblock_view(why.unblock, sight, tally.namespaces),
-        pods=tuple(_pod(tally, t) for t in range(first, last)),
+        pods=tuple(_pod(tally, t) for t in range(first, last) if not snapshot.tasks.unborn[t]),
         speeds=_speeds(snapshot.jobs.jobs[row]),
         story=tuple(story),
         story_without=story_without,

@@ -24,7 +24,7 @@ class State(enum.StrEnum):
     RUNNING = "running"
     """It has its minimum."""
     SUSPENDED = "suspended"
-    """An elastic job without workers: it waits too."""
+    """Its owner has stopped it (`maar hold --stop`)."""
     FINISHED = "finished"
 
 

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from maar.model.jobs import Phase
+from maar.model.jobs import Job, OnHold, Phase
 from maar.model.plan import Plan, Wait
 from maar.model.reasons import Reason
 from maar.model.resources import CPU, Ints, Mask, total
@@ -114,9 +114,9 @@ class Tally:
         done = np.array([job.phase is Phase.COMPLETED for job in jobs.jobs], dtype=np.bool_)
         found[((ended == jobs.sizes) & (jobs.sizes > 0)) | done] = STATES.index(State.FINISHED)
         for row in jobs.elastic:
-            elastic = jobs.jobs[row].elastic
-            if elastic is not None and elastic.suspended and not bound[row]:
-                found[row] = STATES.index(State.SUSPENDED)
+            job = jobs.jobs[row]
+            if job.is_suspended and not bound[row]:
+                found[row] = STATES.index(_without_pods(job))
         broken = np.array([bool(job.broken) for job in jobs.jobs], dtype=np.bool_)
         found[(broken | jobs.refused) & (bound == 0)] = STATES.index(State.INVALID)
         return found
@@ -128,13 +128,32 @@ class Tally:
     def alive(self) -> Ints:
         """What the pods of each job request that have not ended."""
         tasks = self.snapshot.tasks
-        return self._by_job(~np.isin(tasks.status, ENDED))
+        return self._by_job(~np.isin(tasks.status, ENDED)) + self._to_come
 
     @cached_property
     def pending(self) -> Ints:
         """What the pods of each job request that have no node."""
         tasks = self.snapshot.tasks
-        return self._by_job(np.isin(tasks.status, (Status.PENDING, Status.NOMINATED, Status.BLOCKED)))
+        return self._by_job(np.isin(tasks.status, (Status.PENDING, Status.NOMINATED, Status.BLOCKED))) + self._to_come
+
+    @cached_property
+    def _to_come(self) -> Ints:
+        """What jobs that wait without pods will request at least: elastic jobs, and groups that are not admitted.
+
+        Pods of suspended gangs of fixed size are tasks.
+        """
+        snapshot = self.snapshot
+        jobs, shapes = snapshot.jobs, snapshot.shapes
+        table: Ints = np.zeros((len(jobs), len(snapshot.axes)), dtype=np.int64)
+        for row in jobs.active:
+            job = jobs.jobs[row]
+            if job.is_elastic and job.elastic is not None and job.is_suspended:
+                table[row] = job.elastic.min * shapes.requests[shapes.number[job.elastic.shape]]
+                for shape in job.elastic.beside:
+                    table[row] += shapes.requests[shapes.number[shape]]
+            elif not jobs.sizes[row] and job.min_resources and job.phase is not Phase.COMPLETED:
+                table[row] = snapshot.axes.row(job.min_resources)
+        return table
 
     def _by_job(self, chosen: Mask) -> Ints:
         snapshot = self.snapshot
@@ -154,6 +173,15 @@ class Tally:
     def by_state(self, chosen: Mask) -> dict[str, int]:
         counts = np.bincount(self.states[chosen & ~self.is_foreign], minlength=len(STATES)).tolist()
         return {state.value: count for state, count in zip(STATES, counts, strict=True)}
+
+
+def _without_pods(job: Job) -> State:
+    """The state of a suspended job: what keeps it from starting is its reason, as that of any other job."""
+    if job.on_hold is OnHold.STOP:
+        return State.SUSPENDED
+    assert job.elastic is not None
+    kept = sum(count for _, count in job.elastic.holds)
+    return State.STARTING if kept and kept + len(job.elastic.beside) >= job.min_member else State.WAITING
 
 
 def by_status(statuses: npt.NDArray[np.int8]) -> dict[str, int]:

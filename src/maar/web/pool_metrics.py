@@ -82,7 +82,7 @@ class PoolMetrics:
         for row in snapshot.jobs.elastic:
             job = snapshot.jobs.jobs[row]
             target = self._targets.get(job.key)
-            if target is None or job.elastic is None:
+            if target is None or job.elastic is None or not job.is_elastic:
                 continue
             size = self._sizes.get(job.key, job.elastic.now)
             self._workers.labels(target.pool).inc(size)

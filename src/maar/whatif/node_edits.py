@@ -111,8 +111,8 @@ class RemoveNodes(_Nodes, frozen=True):
         alive = {task.job for task in tasks}
         jobs = []
         for job in cluster.jobs:
-            if job.elastic is not None and any(node in names for node, _ in job.elastic.holds):
-                holds = tuple(hold for hold in job.elastic.holds if hold[0] not in names)
+            if job.elastic is not None and any(_node(place) in names for place, _ in job.elastic.holds):
+                holds = tuple(hold for hold in job.elastic.holds if _node(hold[0]) not in names)
                 job = replace(job, elastic=replace(job.elastic, holds=holds))
             if job.declared or job.key in alive:
                 jobs.append(job)
@@ -122,6 +122,10 @@ class RemoveNodes(_Nodes, frozen=True):
 
     def words(self, scene: Scene) -> str:
         return f"remove {self._named()}"
+
+
+def _node(place: str) -> str:
+    return place.partition("/")[0]
 
 
 def _without(task: Task, nodes: set[str]) -> Task | None:

@@ -47,6 +47,7 @@ class Outcome:
         self._admitted = {admit.job for admit in plan.admit}
         self._suspended = {suspend.job for suspend in plan.suspend}
         self._resumed = {resume.job for resume in plan.resume}
+        self._held = {hold.job for hold in plan.hold}
 
     def of(self, key: str) -> Start:
         row = self._snapshot.jobs.number[key]
@@ -55,6 +56,8 @@ class Outcome:
             return Start.WAITS
         if key in self._resumed:
             return Start.STARTS
+        if job.is_suspended:
+            return Start.NOMINATED if key in self._held else Start.WAITS
         first, last = self._snapshot.jobs.members.span(row)
         return self._with_pods(job, self._snapshot.tasks.tasks[first:last]) if first < last else self._without(job)
 
@@ -69,8 +72,6 @@ class Outcome:
         return Start.WAITS
 
     def _without(self, job: Job) -> Start:
-        if job.elastic is not None and job.elastic.suspended:
-            return Start.WAITS
         admitted = job.phase is not Phase.PENDING and not job.broken
         return Start.ADMITTED if admitted or job.key in self._admitted else Start.WAITS
 

@@ -76,20 +76,27 @@ def why(cluster: Cluster, config: Config, now: float, job: str, go_on: Callable[
         _needs(asked, tasks),
         _declared(asked),
         dict(sorted(Counter(task.status.name.lower() for task in tasks).items())),
-        None if asked.elastic is None else Bounds(asked.elastic.min, asked.elastic.max, asked.elastic.now),
+        _bounds(asked),
         place_of(found.snapshot, config, now, job),
         _reasons(found, job),
         unblock(cluster, config, now, job, go_on, before=found),
     )
 
 
+def _bounds(job: Job) -> Bounds | None:
+    elastic = job.elastic
+    return Bounds(elastic.min, elastic.max, elastic.now) if elastic is not None and job.is_elastic else None
+
+
 def _needs(job: Job, tasks: list[Task]) -> tuple[Needs, ...]:
-    """Its pods by role and shape; of a suspended job, its smallest number of workers."""
-    kinds = Counter((task.role, task.shape) for task in tasks)
+    """Its pods by role and shape; of a suspended elastic job, its fewest workers and the pods beside them."""
+    kinds = Counter((task.role, task.shape) for task in tasks if not (job.is_suspended and job.is_elastic))
     if kinds:
         return tuple(Needs(count, _requests(shape), role) for (role, shape), count in kinds.items())
     if job.elastic is not None:
-        return (Needs(job.elastic.min, _requests(job.elastic.shape), job.elastic.role),)
+        beside = Counter(job.elastic.beside).items()
+        workers = Needs(job.elastic.min, _requests(job.elastic.shape), job.elastic.role)
+        return (workers, *(Needs(count, _requests(shape), "") for shape, count in beside))
     return ()
 
 

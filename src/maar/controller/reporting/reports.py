@@ -28,6 +28,7 @@ from maar.controller.reporting.telling import STANDS, Record, Seen, Waiting, Wri
 from maar.controller.snapshots.cache import Cache
 from maar.kube.kinds.cluster import PODS, QUEUES
 from maar.kube.kinds.status import Tally
+from maar.kube.wire import annotations as known
 from maar.kube.write.status import QueueShows, QueueStatus
 from maar.kube.write.turns import Turns
 from maar.kube.write.work import Patch
@@ -261,8 +262,8 @@ class Reports:
         self._drop(key)
 
     def _drop(self, key: str) -> None:
-        for known in (self._records, self._waits, self._lost, self._news):
-            known.pop(key, None)
+        for kept in (self._records, self._waits, self._lost, self._news):
+            kept.pop(key, None)
         self._stale.discard(_namespace(key), key)
         self._backlog.discard(key)
         self._handed.discard(key)
@@ -318,12 +319,18 @@ class Reports:
             admitted=news.admitted,
             moved=news.moved,
             tally=Tally() if subject is None or subject.group is None else tally(cache, job),
-            has_pods=len(cache.latest.jobs.members[job.index]) > 0,
+            has_pods=not cache.latest.tasks.unborn[cache.latest.jobs.members[job.index]].all(),
             waiting=self._waiting_pods(job) if waits else (),
             may_ask=self._may_ask(job.key),
             alone=alone,
             refresh=news.refresh,
+            noted=self._noted(job),
         )
+
+    def _noted(self, job: Job) -> str | None:
+        """What the note on a suspended job says, which is written with its size; `None` for all others."""
+        found = self._cache.picture.elastic_job(job.key) if job.is_suspended else None
+        return None if found is None else found.item.metadata.annotations.get(known.WHY, "")
 
     def _waiting_pods(self, job: Job) -> tuple[Waiting, ...]:
         cache = self._cache

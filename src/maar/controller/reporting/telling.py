@@ -151,6 +151,8 @@ class Seen(msgspec.Struct, frozen=True):
     """The job's waiting pods, without those that have scheduling gates."""
     may_ask: bool = True
     """False while its pods do not name their ProvisioningRequest: an autoscaler would add nodes for them as well."""
+    noted: str | None = None
+    """What the note says that is written with the size of a suspended job; `None`: it is not suspended."""
     refresh: bool = False
     """It is this job's turn to have its details refreshed."""
 
@@ -198,6 +200,7 @@ def report(seen: Seen, record: Record, now: float) -> tuple[Writes, Record]:
     text, code = "", ""
     if standing is not None and allowed:
         told = due or note is not None or (status is not None and record.in_status == standing.says)
+        told = told or seen.noted is not None
         if told and record.in_event != standing.says:
             text, code = standing.details, standing.says
         record = replace(record, in_event=standing.says)
@@ -211,6 +214,8 @@ def _with_verdict(seen: Seen, record: Record, now: float) -> Record:
         return replace(record, verdict=None, surplus=frozenset(), in_event="") if seen.looked_at else record
     found, before = verdict(seen.wait.reasons), record.verdict
     stands_at = record.stands_at
+    if before is None and seen.noted and seen.noted.startswith(found.text):
+        record = replace(record, in_event=found.says)  # a Maar before this one said so
     if before is None or before.key != found.key:
         # Most gangs lack pods only while these are being created.
         fresh = found.condition == MEMBERS and not any(pod.shown.reason for pod in seen.waiting)
@@ -235,6 +240,8 @@ def _is_change(seen: Seen, record: Record, standing: Verdict, pods: dict[str, On
     if any(one.is_due and not one.is_first for one in pods.values()):
         return True
     if _shows_reason(seen, record, now) and record.in_status != standing.says:
+        return True
+    if seen.noted is not None and record.in_event not in ("", standing.says):
         return True
     return record.noted is not None and record.noted[0] != standing.says
 

@@ -104,6 +104,7 @@ class Brakes:
             # A round in which no pod may leave is none: it is tried again when the brakes permit it.
             rounds=plan.rounds if shuffles else snapshot.cluster.rounds,
             nominate=tuple(n for n in plan.nominate if of.tasks[of.number[n.task]].job not in stopped),
+            hold=tuple(h for h in plan.hold if h.job not in stopped or not _is_gang(h.job, snapshot)),
             waiting=tuple(w for w in plan.waiting if w.job not in stopped) + _waits(stopped, by_job, plan),
             wake_at=_first(plan.wake_at, None if self.settings.paused else self._recent),
         )
@@ -135,7 +136,8 @@ class Brakes:
     def _sizes(self, plan: Plan, stay: set[str], snapshot: Snapshot, now: float) -> Plan:
         """The plan without blocked resizes. A job in `stay` may not move, so it does not grow elsewhere."""
         stopped = self._stopped(plan, snapshot, now) | {r.job for r in plan.resize if r.job in stay}
-        count = len(plan.resize) + len(plan.suspend) + len(plan.resume)
+        count = len(plan.resize) + len(plan.suspend)
+        count += sum(not _is_gang(resume.job, snapshot) for resume in plan.resume)
         self._resized.extend([now] * (count - len(stopped)))
         if not stopped:
             return plan
@@ -143,7 +145,7 @@ class Brakes:
         jobs = snapshot.jobs
         found = {key: jobs.jobs[jobs.number[key]].elastic for key in sorted(stopped)}
         elastic = {key: of for key, of in found.items() if of is not None}
-        kept = [Hold(key, node, n) for key, of in elastic.items() for node, n in of.holds]
+        kept = [Hold.at(key, place, n) for key, of in elastic.items() for place, n in of.holds]
         return replace(
             plan,
             evict=tuple(e for e in plan.evict if e.cause is not Cause.MIGRATED or e.beneficiary not in stopped),
@@ -157,7 +159,8 @@ class Brakes:
 
     def _stopped(self, plan: Plan, snapshot: Snapshot, now: float) -> set[str]:
         less = {s.job for s in plan.suspend} | {r.job for r in plan.resize if r.after < r.before}
-        more = {r.job for r in plan.resume} | {r.job for r in plan.resize if r.after >= r.before}
+        more = {r.job for r in plan.resume if not _is_gang(r.job, snapshot)}
+        more |= {r.job for r in plan.resize if r.after >= r.before}
         (limit, whole), recent = self._limit(self.settings.resizes_per_minute, now), self._resized
         room = limit is None or len(recent) + len(less | more) <= limit or (not recent and whole)
         if self.settings.resizes_paused or not room:
@@ -165,6 +168,12 @@ class Brakes:
         jobs = snapshot.jobs
         off = {key for key in less if jobs.jobs[jobs.number[key]].queue in self.settings.queues_off}
         return off | more if off else set()
+
+
+def _is_gang(job: str, snapshot: Snapshot) -> bool:
+    """Whether a job is a suspended gang of fixed size: to start it is no change of size."""
+    of = snapshot.jobs.jobs[snapshot.jobs.number[job]]
+    return of.is_suspended and not of.is_elastic
 
 
 def _moving(plan: Plan) -> set[str]:
@@ -212,6 +221,8 @@ def _within(whole: Plan, part: Plan, snapshot: Snapshot) -> Plan:
     return replace(
         part,
         bind=tuple(b for b in part.bind if tasks.tasks[tasks.number[b.task]].job not in left_out),
+        resume=tuple(r for r in part.resume if r.job not in left_out),
+        hold=tuple(h for h in part.hold if h.job not in left_out),
         waiting=(*part.waiting, *waits),
     )
 

@@ -361,7 +361,7 @@ def missing_pods(cache: Cache, job: Job) -> dict[Shape, list[Task]]:
     have = Counter(task.role for task in tasks if task.status in (Status.BOUND, Status.SUCCEEDED))
     lacking = {role.name: role.minimum - have[role.name] for role in jobs.roles[job.index]}
     left = max(max(job.min_member, 1) - have.total(), sum(max(n, 0) for n in lacking.values()))
-    pods = [task for task in tasks if task.status is Status.PENDING]
+    pods = [task for task in tasks if task.status is Status.PENDING and not task.unborn]
     # Pods of roles that lack some come first, as many as they lack; the sort keeps the order of the rest.
     of_role: Counter[str] = Counter()
     ranked: list[tuple[bool, Task]] = []

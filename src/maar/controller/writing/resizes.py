@@ -256,7 +256,7 @@ class Resizes:
         holds: dict[str, dict[str, int]] = {}
         for hold in plan.hold:
             of = holds.setdefault(hold.job, {})
-            of[hold.node] = of.get(hold.node, 0) + hold.count
+            of[hold.place] = of.get(hold.place, 0) + hold.count
         jobs = self._cache.latest.jobs
         held = {job.key for job in jobs.jobs if job.elastic is not None and job.elastic.holds}
         if self._cache.shares:
@@ -279,7 +279,8 @@ class Resizes:
             # The last note may still be in flight, so that the object does not show it yet.
             last = self._noted.get(target.job)
             shown = job.item.metadata.annotations if last is None else _notes(last)
-            changed.update({key: value for key, value in _notes(target).items() if shown.get(key, "") != value})
+            wanted = _notes(target)
+            changed.update({key: value or None for key, value in wanted.items() if shown.get(key, "") != value})
         return changed
 
     def _write_notes(self, notes: dict[str, Note], now: float) -> None:

@@ -33,6 +33,7 @@ from maar.kube.wire import annotations as known
 from maar.kube.wire.api_resources import api_group
 from maar.kube.wire.base import OwnerReference
 from maar.kube.wire.pods import Pod
+from maar.model.tasks import UNBORN
 from maar.model.text import LONGEST_NAME, quoted
 
 AnyKind = Kind[Any]
@@ -163,7 +164,7 @@ def index(pod: Pod) -> int:
         group, groups = _number(labels.get(by.group)), _number(labels.get(by.groups))
         if group is not None and groups is not None:
             return number * groups + group
-    return _number(pod.name.rpartition("-")[2]) or 0
+    return _number(pod.name.partition(UNBORN)[0].rpartition("-")[2]) or 0
 
 
 def _number(text: str | None) -> int | None:

@@ -152,6 +152,7 @@ class ElasticSpec(msgspec.Struct, frozen=True, kw_only=True):
             size=self.size,
             requested=self.requested,
             suspended=self.suspended,
+            rigid=self.rigid,
             role=self.role,
             beside=beside,
             pausable=self.pausable,

@@ -8,7 +8,7 @@ A kind's file fills in one of these; nothing else in Maar compares kinds by name
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
@@ -216,6 +216,14 @@ class Inner(NamedTuple):
 
 
 Created = Pod | Inner
+
+
+def created(kind: JobKind[Any], item: Object) -> Iterator[Created]:
+    """The pods that are created for an object, the objects that its controller creates, and their pods."""
+    for made in kind.creates(item):
+        yield made
+        if not isinstance(made, Pod):
+            yield from created(made.kind, made.item)
 
 
 def whole(item: Object | None, pod: Pod) -> str:

@@ -7,21 +7,24 @@ gangs and marks those that changed.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 from typing import Any
 
 import msgspec
 
 from maar.kube.kinds import AnyJobKind, Identity, owner_kinds
-from maar.kube.kinds.elastic import NOTES, ElasticSpec, notes_while_not_ours
+from maar.kube.kinds.elastic import MOST, NOTES, ElasticSpec, notes_while_not_ours
 from maar.kube.kinds.gang import GangSpec
-from maar.kube.kinds.kind import JobKind
+from maar.kube.kinds.kind import JobKind, created
 from maar.kube.picture.groups import Groups
 from maar.kube.picture.owners import Owner, Owners
 from maar.kube.picture.store import Store
 from maar.kube.read.elastic import AssumedJob, is_seen, joined, laid_over, selectors_of_workers, without_elastic
 from maar.kube.read.neighbours import Matcher
 from maar.kube.read.shapes import Shapes
+from maar.kube.read.tasks import unborn
 from maar.kube.wire import annotations as known
+from maar.kube.wire.pods import Pod
 from maar.model.selectors import PodSelector
 
 OURS = (known.ELASTIC, known.HOLDS, known.WORKERS, known.PLANNED, known.WHY, known.FENCED)
@@ -180,6 +183,22 @@ class ElasticJobs:
         return ElasticJob(
             own, kind, item, made and made.item, owner.elastic, laid_over(owner.elastic, self.assumed.get(own))
         )
+
+    def unborn(self, identity: Identity, gang: GangSpec, key: str) -> list[Pod]:
+        """The pods that a suspended job of fixed size will have, as its controller creates them; `key` is its job's.
+
+        None of a job whose size may change: how many workers it gets is not known.
+        """
+        spec = gang.elastic
+        if spec is None or not spec.rigid or not spec.suspended or spec.broken:
+            return []
+        own = self.of(identity)
+        if own is None:
+            return []
+        made = self._owners.made_by(own.kind, own.item) if own.kind.delegates else None
+        kind, item = (own.kind, own.item) if made is None else (made.kind, made.item)
+        made_for = islice(created(kind, item), 2 * MOST)  # objects count too: a JobSet may ask for Jobs without pods
+        return [unborn(pod, key) for pod in islice((each for each in made_for if isinstance(each, Pod)), MOST)]
 
     def assume(self, identity: Identity, assumed: AssumedJob) -> None:
         """Lay over a job what was decided for it."""

@@ -7,14 +7,14 @@ part, are left out as in a live cluster. Jobs that have ended are no matter.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 
 import msgspec
 
 from maar.kube.kinds import AnyKind
 from maar.kube.kinds.cluster import PODS
 from maar.kube.kinds.elastic import MOST
-from maar.kube.kinds.kind import Created, Inner
+from maar.kube.kinds.kind import Inner, created
 from maar.kube.picture.owners import Owner
 from maar.kube.picture.picture import Picture
 from maar.kube.wire.errors import ManifestError
@@ -93,7 +93,7 @@ def _created(
     inner: list[Inner] = []
     pods: list[Pod] = []
     bound = MOST if left is None else min(MOST, left)
-    for made in _all(owner):
+    for made in created(kind, item):
         if isinstance(made, Pod):
             pods.append(made)
         else:
@@ -112,11 +112,3 @@ def _created(
     if taken := next((pod.key for pod in pods if pod.key in there), None):
         return [], [], f"another pod has the name of one of its pods: `{taken}`"
     return inner, pods, ""
-
-
-def _all(owner: Owner) -> Iterator[Created]:
-    """The pods of an object, the objects that its controller creates, and their pods."""
-    for made in owner.kind.creates(owner.item):
-        yield made
-        if not isinstance(made, Pod):
-            yield from _all(Owner(made.kind, owner.namespace, made.item.name, made.item))

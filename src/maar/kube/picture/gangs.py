@@ -108,6 +108,7 @@ class Gangs:
         for identity in sorted(self._dirty):
             if not self._is_there(identity):
                 self._images.use(identity, ())
+                self._pods.forget_unborn(identity)
                 continue
             made = self._make(identity, now, covered)
             self._made[identity] = made
@@ -177,20 +178,24 @@ class Gangs:
             group = self._missing(identity, members)
         key = self._key(identity)
         try:
+            images = self._images_of(identity, group.elastic)
+            members += pods.unborn(identity, self._elastic.unborn(identity, group, key), images, now)
             submitted = self._groups.submitted(identity, group, [m.pod for m in members])
             deadline = self._groups.deadline(identity, group, [m.pod for m in members])
             gang = gang_of(key, group, members, pods.priorities, now, submitted, deadline)
             gang.job = self._groups.with_admission(identity, group, gang.job)
             before = gang.job.broken
-            gang.job = with_elastic(gang.job, gang.elastic, shapes, matcher, self._images_of(identity, gang.elastic))
+            gang.job = with_elastic(gang.job, gang.elastic, shapes, matcher, images)
             if gang.job.broken != before and (own := self._elastic.of(identity)) is not None:
                 self._problems.invalid(own.kind, own.item.key, gang.job.broken)
             gang.job = self._learning.laid_over(identity, gang.job, gang.elastic)
-            finished = ((m, shapes.finish(m.draft, m.pod, matcher), covered.get(m.pod.key, ())) for m in members)
             of = gang.divided.of if gang.divided is not None else {}
+            said = gang.promise, gang.checkpoint
             tasks = tuple(
-                task(m, key, shape, budgets, gang.promise, gang.checkpoint, of.get(m.pod.key))
-                for m, shape, budgets in finished
+                task(
+                    m, key, shapes.finish(m.draft, m.pod, matcher), covered.get(m.pod.key, ()), *said, of.get(m.pod.key)
+                )
+                for m in members
             )
             self._problems.valid(GANG, key)
             if gang.divided is not None and gang.divided.doubt and not gang.job.broken:

@@ -14,7 +14,7 @@ meantime and fails leaves the pod bound.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Set
+from collections.abc import Collection, Iterable, Mapping, Set
 
 import msgspec
 
@@ -39,7 +39,7 @@ from maar.kube.wire.pods import Pod
 from maar.model.nodes import Node
 from maar.model.selectors import PodSelector
 from maar.model.shapes import Shape
-from maar.model.tasks import Status
+from maar.model.tasks import UNBORN, Status
 
 
 class Assumed(msgspec.Struct, frozen=True):
@@ -96,6 +96,8 @@ class Pods:
         """Binds that the API server accepted, until the object shows its node."""
         self._redraft: set[str] = set()
         """Pods whose shape must be made again although their object is the same."""
+        self._unborn: dict[Identity, list[str]] = {}
+        """The pods of suspended jobs that use claims, by the gang that they will be."""
 
     # -- what happens between cycles
 
@@ -169,6 +171,7 @@ class Pods:
         if self.outdated:
             self._prepare()
         self._note_claims()
+        self._roster.mark_gangs(self._changed_unborn())
         for key in self.dirty:
             before = self.members.pop(key, None)
             made = self._read(key, now, None if self.outdated or key in self._redraft else before)
@@ -184,6 +187,39 @@ class Pods:
         self.dirty.clear()
         self._redraft.clear()
         self.shapes.tidy(len(self.members), (m.draft for m in self.members.values()))
+
+    def unborn(self, gang: Identity, pods: Iterable[Pod], images: Collection[str], now: float) -> list[Member]:
+        """The pods that the controller of a suspended job will create; some node has each of `images`.
+
+        What is wrong with a template is stated as it will be of its pods. Their claims are noted as used, and the gang
+        is made again when one changes.
+        """
+        self.forget_unborn(gang)
+        found: list[Member] = []
+        for pod in pods:
+            if self._names is not None and pod.spec.scheduler_name not in self._names:
+                continue
+            try:
+                if pod.spec.volumes:
+                    self._unborn.setdefault(gang, []).append(pod.key)
+                    self.dirty |= self._storage.use(pod.key, pod)
+                volumes = needs(self._storage, pod, self._nodes) if pod.spec.volumes else None
+                here = tuple(sorted(names_of(pod.spec).intersection(images))) if images else ()
+                draft = self.shapes.draft(pod, volumes, here)
+                found.append(member(pod, draft, self.priorities, self._nodes, now, False, volumes))
+            except FieldError as error:
+                found.append(unread_member(pod, f"template of its pods: {error}", now, False))
+            found[-1].unborn = True
+        return found
+
+    def forget_unborn(self, gang: Identity) -> None:
+        """The pods of a suspended job exist by now, or will never do so."""
+        for key in self._unborn.pop(gang, ()):
+            self.dirty |= self._storage.use(key, None)
+
+    def _changed_unborn(self) -> set[Identity]:
+        """Suspended jobs whose pods use a claim that has changed."""
+        return {gang for gang, keys in self._unborn.items() if not self.dirty.isdisjoint(keys)}
 
     def _count_unread(self, key: str, made: Member | None) -> None:
         self._unread_on.pop(key, None)
@@ -213,6 +249,8 @@ class Pods:
         concerned: set[str] = set()
         for key in self.dirty:
             pod = self._pods.get(key)
+            if UNBORN in key:
+                continue  # its gang notes its claims
             if key in self._storage.claims_of or (pod is not None and pod.spec.volumes):
                 concerned |= self._storage.use(key, pod)
         self.dirty |= concerned

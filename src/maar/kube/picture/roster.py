@@ -79,6 +79,10 @@ class Roster:
         """Mark the gangs of these pods to be made again."""
         self._dirty.update(self._gang_of[pod] for pod in pods if pod in self._gang_of)
 
+    def mark_gangs(self, gangs: Iterable[Identity]) -> None:
+        """Mark these gangs to be made again."""
+        self._dirty.update(gangs)
+
     def _leave(self, pod: str, gang: Identity) -> None:
         del self._gang_of[pod]
         self._pods_of[gang].discard(pod)

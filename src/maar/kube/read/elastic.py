@@ -74,7 +74,10 @@ def without_elastic(gang: GangSpec) -> GangSpec:
 
 
 def with_elastic_spec(gang: GangSpec, spec: ElasticSpec) -> GangSpec:
-    """A gang with its minimum, queue and priority as its elastic job states them; it is a job even without pods."""
+    """A gang with its queue and priority as its elastic job states them; it is a job even without pods.
+
+    So is its minimum, unless its size never changes.
+    """
     made = replace(
         gang,
         gang=True,
@@ -87,6 +90,8 @@ def with_elastic_spec(gang: GangSpec, spec: ElasticSpec) -> GangSpec:
     if spec.broken:
         made.broken = gang.broken or spec.broken
         return made
+    if spec.rigid:
+        return made  # as if it had never been suspended
     made.minimum, made.whole = spec.min + len(spec.beside), False
     made.role_min = {
         name: min(least, spec.min) if name == spec.role else least for name, least in gang.role_min.items()

@@ -23,7 +23,7 @@ from maar.kube.wire.values import first, moment, on_hold, yes
 from maar.model.durations import duration
 from maar.model.jobs import Closeness, Job, OnHold
 from maar.model.queues import DEFAULT
-from maar.model.tasks import Status
+from maar.model.tasks import UNBORN, Status
 from maar.model.text import LONGEST_NAME, quoted
 
 FROM_PODS = (*known.TOPOLOGY_KEY, *known.TOPOLOGY_MODE, *known.SLA)
@@ -211,5 +211,5 @@ def _promise(said: float | None, members: list[Member]) -> float | None:
 def _pods_problem(members: list[Member]) -> str:
     for member in members:
         if member.problem:
-            return f"pod `{member.pod.key}`: {member.problem}"
+            return f"pod `{member.pod.key.partition(UNBORN)[0]}`: {member.problem}"
     return ""

@@ -23,7 +23,7 @@ from maar.kube.wire.values import moment, seconds, whole, yes
 from maar.model.durations import duration
 from maar.model.resources import PODS
 from maar.model.shapes import Shape
-from maar.model.tasks import QUEUE_GATE, Gate, Status, Subgroup, Task
+from maar.model.tasks import QUEUE_GATE, UNBORN, Gate, Status, Subgroup, Task
 
 SLOT = Shape(requests=((PODS, 1),))
 """The shape of a pod whose requests cannot be read."""
@@ -55,6 +55,8 @@ class Member(msgspec.Struct, gc=False):
     gate: Gate = Gate.NONE
     fills: bool = False
     """What it requests cannot be read, and is taken from what its node has."""
+    unborn: bool = False
+    """The controller of a suspended job will create it."""
     said: tuple[float | None, float | None] = (None, None)
     """Promise and checkpoint of the gang when `made` was made."""
 
@@ -191,6 +193,7 @@ def task(
         created=of.created,
         started=None if started is None else started.timestamp(),
         index=index(pod),
+        unborn=of.unborn,
         uid=pod.metadata.uid,
         preemptable=of.preemptable,
         yields=of.yields,
@@ -211,6 +214,24 @@ def task(
     return of.made
 
 
+def unborn(pod: Pod, job: str) -> Pod:
+    """A pod as a controller will create it once its job is resumed, with a name that no other pod has.
+
+    A template may state what the API server refuses of a pod, or what only a pod can have: a priority beside its class,
+    a node, scheduling gates and claims of its own.
+    """
+    spec, policy = pod.spec, "Never" if pod.spec.preemption_policy == "Never" else ""
+    kept = tuple(volume for volume in spec.volumes if volume.ephemeral is None)
+    name = f"{pod.name}{UNBORN}{job.partition('/')[2]}"
+    return msgspec.structs.replace(
+        pod,
+        metadata=msgspec.structs.replace(pod.metadata, name=name),
+        spec=msgspec.structs.replace(
+            spec, priority=None, preemption_policy=policy, node_name="", scheduling_gates=(), volumes=kept
+        ),
+    )
+
+
 def bare_task(of: Member, job: str, budgets: tuple[str, ...]) -> Task:
     """The task of a member whose job is invalid: it takes its room, and is never bound or evicted."""
     return Task(
@@ -224,6 +245,7 @@ def bare_task(of: Member, job: str, budgets: tuple[str, ...]) -> Task:
         preemptable=False,
         budgets=budgets,
         blocked=of.blocked,
+        unborn=of.unborn,
     )
 
 

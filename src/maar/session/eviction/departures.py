@@ -42,7 +42,7 @@ def surplus_for(session: Session, tasks: Sequence[int], most: int) -> tuple[int,
     """
     table, roles, gang = session.snapshot.tasks, session.snapshot.jobs.task_role, session.hooks.gang
     job = session.job(int(table.job[tasks[0]]))
-    if job.elastic is not None or (table.status[session.tasks_of(job, Status.BOUND)] != BOUND).any():
+    if job.is_elastic or (table.status[session.tasks_of(job, Status.BOUND)] != BOUND).any():
         return ()
     state = session.state
     minimums = {} if gang is None else gang.role_minimums(job)
@@ -96,7 +96,7 @@ def _budgets_left(session: Session) -> dict[str, int]:
 
 
 def _with_higher_workers(session: Session, job: Job, tasks: set[int]) -> set[int]:
-    if job.elastic is None or not tasks:
+    if not job.is_elastic or not tasks:
         return tasks
     table, workers = session.snapshot.tasks.tasks, workers_of(session, job, Status.BOUND).tolist()
     going = tasks.intersection(workers)

@@ -157,7 +157,7 @@ class Candidates:
         snapshot = self._session.snapshot
         table, one = snapshot.tasks, snapshot.tasks.tasks[task]
         job = snapshot.jobs.jobs[table.job.item(task)]
-        if job.elastic is not None:
+        if job.is_elastic:
             return Rank(Cost(evicts=False, queue=queue, priority=job.priority), ((job.key, -one.index),), task)
         priority, work = table.priority.item(task), self._work[task]
         if not self._is_limited:
@@ -215,7 +215,7 @@ class Candidates:
                 left[job] = self.surplus(job)
                 left_of_role.update(self.role_surplus(job))
             of = self._session.job(job)
-            if of.elastic is not None:
+            if of.is_elastic:
                 unit = self._from_index(job, task)
                 if unit is not None and len(unit.tasks) <= min(left[job], left_of_role.get(role, left[job])):
                     chosen.append(unit)

@@ -7,16 +7,19 @@ job is suspended.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from maar.model.jobs import Job
 from maar.model.plan import Cause, Hold, Resize, Resume, Suspend, Target
+from maar.model.resources import Ints
 from maar.model.tasks import Status
 from maar.session.resizing.standing import past_after, past_of
-from maar.session.resizing.workers import elastic_of, have, held_for, workers_of
+from maar.session.resizing.workers import beside_of, coming, elastic_of, have, held_for, starts, workers_of
 from maar.session.session import Decision, Session
+from maar.session.state import Held
 
 
 class Taken(NamedTuple):
@@ -51,6 +54,8 @@ class SizeChanges:
         self._after[job.index] = size
         if decided is not None:
             self.targets.append(Target(job.key, size, decided.planned, why, decided.pool))
+        elif self._is_own(job) and (job.is_suspended or not job.is_elastic):
+            self.targets.append(Target(job.key, size, size, why))
         if size == before:
             return
         self.changed.add(job.index)
@@ -64,10 +69,17 @@ class SizeChanges:
         else:
             self.resizes.append(Resize(job.key, before, size, why, past, cause, pool))
 
+    def _is_own(self, job: Job) -> bool:
+        """Whether this shard decides about the job."""
+        scope = self._session.snapshot.scope
+        return scope is None or bool(scope.jobs[job.index])
+
     def _taken(self, job: Job, decided: Decision | None) -> Taken:
         elastic = elastic_of(job)
         size, why = (elastic.now, "") if decided is None else (decided.size, decided.why)
         session, table = self._session, self._session.snapshot.tasks
+        if starts(session, job):
+            return Taken(elastic.size, "there is room for its pods", Cause.RESIZED)
         gone = [
             t
             for t in workers_of(session, job, Status.RELEASING).tolist()
@@ -78,23 +90,41 @@ class SizeChanges:
             return Taken(size, why, Cause.RESIZED)
         _, why, cause = session.evictions[gone[0]]
         if len(workers_of(session, job, Status.BOUND, Status.NOMINATED)):
+            if not job.is_elastic:
+                return Taken(size, "", Cause.RESIZED)  # the pods above its minimum are evicted, and created again
             size = min(size, min(table.tasks[t].index for t in gone))
         elif elastic.pausable:
             size = 0
         return Taken(size, why, cause)
 
     def holds(self) -> tuple[Hold, ...]:
-        """Room kept for future workers: at most what each job still lacks."""
+        """Room kept for pods that do not exist: at most what each job still lacks."""
         session, kept = self._session, list[Hold]()
-        nodes = session.snapshot.nodes.names
         for job in session.elastic():
-            room = np.zeros(len(nodes), dtype=np.int64)
-            for promised in held_for(session, job):
-                np.add.at(room, promised.rows, promised.counts)
-            lacks = self._after[job.index] - have(session, job)
-            for row in np.flatnonzero(room > 0).tolist():
-                count = min(int(room[row]), lacks)
-                if count > 0:
-                    kept.append(Hold(job.key, nodes[row], count))
-                    lacks -= count
+            unborn = coming(session, job)
+            if job.index not in session.state.held and not len(unborn):
+                continue
+            workers = unborn[np.isin(unborn, workers_of(session, job, Status.BOUND, Status.NOMINATED))]
+            lacks = len(workers) if len(unborn) else self._after[job.index] - have(session, job)
+            kept.extend(self._kept(job, held_for(session, job), workers, lacks))
+            if job.is_elastic:
+                continue
+            there, elastic = session.tasks_of(job, Status.BOUND, Status.NOMINATED, Status.SUCCEEDED), elastic_of(job)
+            for number, shape in enumerate(elastic.shapes_beside, 1):
+                row = session.snapshot.shapes.number[shape]
+                held = [h for h in session.state.held.get(job.index, ()) if h.shape == row and h.beside]
+                beside = beside_of(session, job, number, unborn)
+                lacks = elastic.beside.count(shape) - len(beside_of(session, job, number, there))
+                kept.extend(self._kept(job, held, beside, len(beside) if len(unborn) else lacks, number))
         return tuple(kept)
+
+    def _kept(self, job: Job, held: list[Held], unborn: Ints, lacks: int, beside: int = 0) -> Iterator[Hold]:
+        nodes = self._session.snapshot.nodes.names
+        room = np.bincount(self._session.state.node[unborn], minlength=len(nodes))
+        for promised in held:
+            np.add.at(room, promised.rows, promised.counts)
+        for row in np.flatnonzero(room > 0).tolist():
+            count = min(int(room[row]), lacks)
+            if count > 0:
+                yield Hold(job.key, nodes[row], count, beside)
+                lacks -= count

@@ -31,7 +31,7 @@ from maar.session.resizing.pools import SharedPool
 from maar.session.resizing.shares import Ground, Shares, caps_of_grounds, caps_of_queues, is_closed
 from maar.session.resizing.standing import columns
 from maar.session.resizing.waiting_gangs import WaitingGangs
-from maar.session.resizing.workers import are_leaving, elastic_of, is_settled, last_change, set_size, worker_shape
+from maar.session.resizing.workers import elastic_of, is_settled, last_change, old_pods, set_size, worker_shape
 from maar.session.session import Decision, Session
 
 ROUNDS = 8
@@ -255,9 +255,10 @@ class PoolSizes:
             size, planned, because = int(sizes[row]), int(self._planned[row]), why
             if size and size == self._now[row] and elastic_of(job).keeps:
                 because = f"keeps its size for now: {elastic_of(job).keeps}"
-            if size and (leaving := are_leaving(self._session, job)):
+            if size and (leaving := old_pods(self._session, job)) is not None:
                 # Its room stays reserved for later actions of this session.
-                size, because = 0, f"{leaving} of its old pods are still terminating: it starts when they are gone"
+                size, because = 0, leaving.message
+                self._session.note(job, leaving)
             decided = Decision(size, planned, because, bool(forgiven[row]), self._option.name)
             self._session.size(job, decided)
             if not size and job.index not in self._session.notes:

@@ -50,8 +50,10 @@ def pools_of(session: Session) -> list[SharedPool]:
 def _takes_part(session: Session, job: Job) -> bool:
     trouble = session.trouble(job)
     # One that rests and runs does not grow (its bounds say so), but gives up workers as any other.
-    runs = trouble is not None and trouble.code == RESTS and elastic_of(job).now > 0
-    return not _is_over(session, job) and (trouble is None or runs) and not is_ending(session, job)
+    runs = trouble is not None and trouble.code == RESTS and job.is_elastic and elastic_of(job).now > 0
+    if not job.is_elastic or not (trouble is None or runs):
+        return False
+    return not _is_over(session, job) and not is_ending(session, job)
 
 
 def _is_over(session: Session, job: Job) -> bool:

@@ -81,7 +81,7 @@ def _comes_first(gang: Job, job: Job) -> bool:
 def _rigid(session: Session) -> list[Job]:
     """Gangs that wait, including those that rest because nothing changed for them."""
     active = (session.job(i) for i in session.snapshot.jobs.active)
-    return [job for job in active if job.elastic is None and session.trouble(job) is None]
+    return [job for job in active if not job.is_elastic and session.trouble(job) is None]
 
 
 def _waits_for(session: Session, gang: Job, nodes: Mask) -> bool:

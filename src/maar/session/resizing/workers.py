@@ -12,6 +12,7 @@ import numpy as np
 
 from maar.model.elastic import Elastic
 from maar.model.jobs import Job
+from maar.model.reasons import Reason
 from maar.model.resources import Ints, Mask
 from maar.model.shapes import Shape
 from maar.model.snapshot import Snapshot
@@ -88,6 +89,31 @@ def held_for(session: Session, job: Job) -> list[Held]:
     return [h for h in session.state.held.get(job.index, ()) if h.shape == shape and not h.beside]
 
 
+def coming(session: Session, job: Job) -> Ints:
+    """The pods of a suspended job of fixed size that have room, which is kept until they exist."""
+    if job.is_elastic or not job.is_suspended:
+        return NO_TASKS
+    tasks = session.tasks_of(job, Status.BOUND, Status.NOMINATED)
+    return np.asarray(tasks[session.snapshot.tasks.unborn[tasks]])
+
+
+def beside_of(session: Session, job: Job, number: int, tasks: Ints) -> Ints:
+    """Those of a job's tasks that are pods beside its workers, of one of their shapes (`Hold.beside`)."""
+    shapes, workers = session.snapshot.shapes, _workers(session.snapshot, job, tasks)
+    asks = shapes.requests[shapes.number[elastic_of(job).shapes_beside[number - 1]]]
+    others = tasks[~np.isin(tasks, workers)]
+    alike = (shapes.requests[session.snapshot.tasks.shape[others]] == asks).all(axis=1)
+    return np.asarray(others[alike])
+
+
+def starts(session: Session, job: Job) -> bool:
+    """Whether a suspended job of fixed size starts now: its gang has room, and none of its old pods is left."""
+    if job.is_elastic or not job.is_suspended:
+        return False
+    tasks = session.tasks_of(job, Status.BOUND)
+    return bool(session.snapshot.tasks.unborn[tasks].any()) and not are_leaving(session, job)
+
+
 def is_ending(session: Session, job: Job) -> bool:
     """Whether its work is done but its operator has not reported it: if stopped now, the job would run again.
 
@@ -119,6 +145,16 @@ def are_leaving(session: Session, job: Job) -> int:
             session.wake(stopped + long)
             return there
     return 0
+
+
+def old_pods(session: Session, job: Job) -> Reason | None:
+    """The reason of a stopped job whose room is kept until its old pods are gone; `None` if they are."""
+    leaving = are_leaving(session, job)
+    if not leaving:
+        return None
+    lasting = "its old pods are still terminating: it starts when they are gone"
+    what = f"{leaving} of {lasting}"
+    return Reason("resize", "Nominated", what, queue=job.queue, since=session.waiting_since(job), lasting=lasting)
 
 
 def above(session: Session, job: Job, size: int) -> Ints:
