@@ -20,10 +20,11 @@ from maar.cli.support.output import say, say_json
 from maar.cli.support.printing import printed
 from maar.config.arguments import read_arguments
 from maar.config.config import Registration
-from maar.config.problems import ConfigError, Findings, unknown
+from maar.config.problems import ConfigError, Findings
 from maar.elastic.allocate import InvalidPlan
 from maar.elastic.allocate import allocate as ask
 from maar.elastic.jobs import Ints, Jobs
+from maar.model.words import unknown
 from maar.registry import catalog
 
 

@@ -21,8 +21,8 @@ from maar.cli.support.output import say, say_json, tell
 from maar.cli.support.trace_file import load_trace
 from maar.cli.support.trace_options import Finite
 from maar.config.file import ConfigError, read_config
-from maar.config.problems import unknown
 from maar.elastic.allocate import InvalidPlan
+from maar.model.words import unknown
 from maar.registry import catalog
 from maar.sim import models
 from maar.sim.compare import Entry, compare

@@ -17,11 +17,11 @@ from typing import Annotated
 import msgspec
 from msgspec.structs import replace
 
-from maar.config.problems import unknown
 from maar.model.elastic import Elastic
 from maar.model.plan import Cause, Evict, Hold, Plan, Target, Wait
 from maar.model.reasons import Reason
 from maar.model.snapshot import Snapshot
+from maar.model.words import unknown
 from maar.session.uncovered import uncovered
 
 logger = logging.getLogger("maar.brakes")
