@@ -17,6 +17,7 @@ from maar.kube.client.api import Api
 from maar.kube.client.errors import AccessError
 from maar.kube.submit import service
 from maar.kube.submit.changes import Change
+from maar.kube.submit.effects import Changed
 from maar.kube.submit.errors import SubmitError
 from maar.kube.submit.service import Submitted, find
 
@@ -74,6 +75,12 @@ def _act(of: Named, do: Do) -> None:
         raise CannotRun(str(error)) from None
 
 
+def _told(done: Changed, found: Sequence[Submitted], how: str) -> list[str]:
+    for note in done.notes:
+        tell(f"warning: {note}")
+    return [*(f"{one} {how}" for one in found), *(f"  {line}" for line in (*done.lines, *done.effects))]
+
+
 @click.command()
 @named
 @click.option("--stop", is_flag=True, help="Stop it, if it runs and its kind can be suspended.")
@@ -84,9 +91,8 @@ def hold(of: Named, stop: bool) -> None:
     """
 
     async def do(api: Api, found: Sequence[Submitted]) -> list[str]:
-        for warning in await service.hold(api, found, stop=stop):
-            tell(f"warning: {warning}")
-        return [f"{one} held" for one in found]
+        done = await service.hold(api, found, stop=stop)
+        return _told(done, found, "held")
 
     _act(of, do)
 
@@ -132,7 +138,6 @@ def change(
         raise click.UsageError("expected --queue, --priority-class, --min-workers or --max-workers")
 
     async def do(api: Api, found: Sequence[Submitted]) -> list[str]:
-        await service.change(api, found, what)
-        return [f"{one} changed" for one in found]
+        return _told(await service.change(api, found, what), found, "changed")
 
     _act(of, do)

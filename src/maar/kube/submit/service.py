@@ -16,8 +16,11 @@ from maar.kube.kinds import AnyKind, annotation, owner_kinds
 from maar.kube.kinds.cluster import PODS
 from maar.kube.kinds.kind import JobKind, PodGroupKind
 from maar.kube.submit.changes import Change, patch_of, why_not_stopped
+from maar.kube.submit.effects import Changed, Part, check_end, effects
 from maar.kube.submit.errors import Ambiguous, NoSuchJob, SubmitError
 from maar.kube.submit.manifests import SUBMITTED, Manifest, is_name, is_namespace
+from maar.kube.submit.names import Names, cluster_names
+from maar.kube.submit.paths import Json
 from maar.kube.wire.api_resources import PODS as POD_RESOURCE
 from maar.kube.wire.api_resources import Resource
 from maar.kube.wire.base import Object
@@ -122,18 +125,56 @@ async def _annotated(api: Api, namespace: str, name: str) -> list[Submitted]:
     return [Submitted(PODS, POD_RESOURCE, pod) for pod in pods]
 
 
-async def change(api: Api, of: Sequence[Submitted], what: Change) -> list[str]:
-    """Change a job; returns what its owner should know: that `stop` cannot stop it."""
-    patches = [(s, patch_of(s.kind, s.item, what)) for s in of]
-    for submitted, patch in patches:
-        if patch:
+async def change(api: Api, of: Sequence[Submitted], what: Change, names: Names | None = None) -> Changed:
+    """Change a job; returns what that does, and what its owner should know.
+
+    `names`: the queues and classes of the cluster, if they are known. A change without an effect is a `SubmitError`.
+    """
+    patches = {s.item.key: patch_of(s.kind, s.item, what) for s in of}
+    if what.hold is not False:
+        for submitted in of:
+            check_end(submitted.kind, submitted.item)
+    done = await _effects(api, of, patches, what, names)
+    for submitted in of:
+        if patch := patches[submitted.item.key]:
             await api.patch(submitted.path, patch)
     if not what.stop:
-        return []
-    return list(dict.fromkeys(why for s in of if (why := why_not_stopped(s.kind, s.item))))
+        return done
+    cannot = dict.fromkeys(why for s in of if (why := why_not_stopped(s.kind, s.item)))
+    return done._replace(notes=(*done.notes, *cannot))
 
 
-async def hold(api: Api, of: Sequence[Submitted], *, stop: bool = False) -> list[str]:
+async def _effects(
+    api: Api, of: Sequence[Submitted], patches: Mapping[str, Json], what: Change, names: Names | None
+) -> Changed:
+    if what == Change(hold=False) or not of:
+        return Changed()
+    named = what.queue is not None or what.priority_class is not None
+    names = names or (await cluster_names(api) if named else Names())
+    around, unseen = await _around(api, of[0].item.namespace, of[0])
+    done = effects([(s.kind, s.item) for s in of], patches, around, names, what)
+    return done._replace(notes=(*done.notes, *unseen))
+
+
+async def _around(api: Api, namespace: str, of: Submitted) -> tuple[list[Part], list[str]]:
+    """Pods and PodGroups of a namespace, as far as they may be listed."""
+    parts: list[Part] = []
+    unseen: list[str] = []
+    kinds = [PODS, *(k for k in SUBMITTED if isinstance(k, PodGroupKind) and k is not of.kind)]
+    for kind in kinds:
+        try:
+            listed = await api.list(kind.resource, namespace)
+        except NotFound:  # the cluster has no such kind
+            continue
+        except Forbidden:
+            if kind is PODS:
+                unseen.append("whether it runs is not known: you may not list pods")
+            continue
+        parts += [(kind, item) for item in listed.items if isinstance(item, Object)]
+    return parts, unseen
+
+
+async def hold(api: Api, of: Sequence[Submitted], *, stop: bool = False) -> Changed:
     """Hold a job: it does not start. With `stop` it is suspended if it runs."""
     return await change(api, of, Change(hold=True, stop=stop))
 
