@@ -14,18 +14,18 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import click
 import msgspec
 
+from maar.cli.asking.configuration import Chosen, configuration
 from maar.cli.asking.here import Here, NotDecided
 from maar.cli.asking.learned import Learned, learned_from
 from maar.cli.asking.reading import Reading, read
 from maar.cli.asking.server import AGGREGATED, There, server_access
 from maar.cli.support.exits import BadInput, CannotRun
 from maar.cli.support.inputs import LENIENT
-from maar.cli.support.manifests import chosen_config
 from maar.cli.support.output import say, say_json, tell
 from maar.config.file import ConfigError
 from maar.controller.main import LEASE_NAMESPACE, NAME
 from maar.history.errors import BadAddress
-from maar.kube.client.access import load_access, load_namespace
+from maar.kube.client.access import Access, load_access, load_namespace
 from maar.kube.client.api import Api
 from maar.kube.client.errors import AccessError, ApiError
 from maar.views.jobs import NoJob
@@ -103,15 +103,15 @@ CLUSTER_OPTIONS = (
 WHERE_OPTIONS = (
     click.option(
         "--server", envvar="MAAR_SERVER", metavar="URL",
-        help="Ask `maar web` there, with the token of the kubeconfig; `aggregated`: through the API server. "
-        "Default: read the cluster and decide here.",
+        help="Ask `maar web` there, with the token of the kubeconfig, if it has one; `aggregated`: through the API "
+        "server. Default: read the cluster and decide here.",
     ),
     click.option(
         "--server-ca", envvar="MAAR_SERVER_CA", metavar="FILE", help="Certificate authority of --server, in PEM."
     ),
     click.option(
         "--config", "config_file", metavar="FILE",
-        help="The scheduler's configuration, to decide here. Default: Maar's own (`maar config show`).",
+        help="The scheduler's configuration, to decide here. Default: that of the running Maar, else Maar's own.",
     ),
     LENIENT,
     click.option(
@@ -203,16 +203,25 @@ def _print(asked: Asked, source: Source, found: T, text: Callable[[T], str]) -> 
 @asynccontextmanager
 async def opened(asked: Asked) -> AsyncIterator[Source]:
     """Where answers come from: `maar web`, or this process."""
-    access = load_access(asked.kubeconfig, asked.context)
     through = asked.server == AGGREGATED
     if asked.server and not through:
-        api = await Api.open(server_access(asked.server, access, asked.server_ca))
+        api = await Api.open(server_access(asked.server, _token_source(asked), asked.server_ca))
     else:
-        api = await Api.open(access)
+        api = await Api.open(load_access(asked.kubeconfig, asked.context))
     try:
         yield There(api, ROOT if through else PREFIX) if asked.server else _Here(api, asked)
     finally:
         await api.close()
+
+
+def _token_source(asked: Asked) -> Access | None:
+    """The kubeconfig, which may have a token for `maar web`. Without one, some servers answer too: a demo does."""
+    try:
+        return load_access(asked.kubeconfig, asked.context)
+    except AccessError:
+        if asked.kubeconfig is not None or asked.context is not None:
+            raise  # the caller names it
+        return None
 
 
 class _Here:
@@ -221,9 +230,6 @@ class _Here:
     def __init__(self, api: Api, asked: Asked) -> None:
         self._api = api
         self._asked = asked
-        self._config, warnings = chosen_config(asked.config_file, asked.lenient)
-        for warning in warnings:
-            tell(f"warning: {warning}")
         self.notes: tuple[str, ...] = ()
 
     async def jobs(self, seconds: float = 0.0) -> JobsAnswer:
@@ -245,27 +251,24 @@ class _Here:
         return (await self._look(bool(question.seconds))).what_if(question)
 
     async def _look(self, forecasts: bool = False) -> Here:
-        reading = await read_cluster(self._api, self._asked)
-        self.notes = notes_about(reading, self._asked.config_file)
+        asked = self._asked
+        chosen = await configuration(self._api, asked.config_file, asked.lenient, asked.names, asked.home)
+        mine = tuple(dict.fromkeys((*asked.namespaces, asked.namespace)))
+        reading = await read(self._api, mine, chosen.names, asked.home, chosen.nodes, chosen.without)
+        self.notes = (*(f"warning: {warning}" for warning in chosen.warnings), *notes_about(reading, chosen))
         now, learned = time.time(), Learned()
         if forecasts and reading.whole:
             learned = await asyncio.to_thread(learned_from, self._asked.history, now)
             self.notes = (*self.notes, learned.note)
-        return Here(reading, self._config, now, learned)
+        return Here(reading, chosen.config, now, learned)
 
 
-async def read_cluster(api: Api, asked: Asked) -> Reading:
-    mine = tuple(dict.fromkeys((*asked.namespaces, asked.namespace)))
-    return await read(api, mine, frozenset(asked.names), asked.home)
-
-
-def notes_about(reading: Reading, config_file: str | None) -> tuple[str, ...]:
+def notes_about(reading: Reading, chosen: Chosen) -> tuple[str, ...]:
     """Where an answer comes from, and what it lacks."""
-    by = f"`{config_file}`" if config_file else "Maar's default configuration (--config)"
     unseen = f"you may not list {', '.join(reading.unseen)}"
     if not reading.whole:
         return (f"not decided here, reasons are those that the scheduler wrote: {unseen}",)
-    first = f"decided here, from what you may read, with {by}"
+    first = f"decided here, from what you may read, with {chosen.words}"
     return (first, f"this may differ from the scheduler's view: {unseen}") if reading.unseen else (first,)
 
 
