@@ -18,8 +18,9 @@ from maar.kube.client.errors import AccessError
 from maar.kube.submit import service
 from maar.kube.submit.changes import Change
 from maar.kube.submit.effects import Changed
-from maar.kube.submit.errors import SubmitError
-from maar.kube.submit.service import Submitted, find
+from maar.kube.submit.errors import NoSuchJob, SubmitError
+from maar.kube.submit.service import Submitted, find, near_names
+from maar.model.words import meant
 
 
 class Named(NamedTuple):
@@ -63,6 +64,8 @@ def _act(of: Named, do: Do) -> None:
         api = await Api.open(access)
         try:
             lines = await do(api, await find(api, namespace, name, of.kind))
+        except NoSuchJob as error:
+            raise BadInput(f"{error}{meant(await near_names(api, namespace, name))}") from None
         except SubmitError as error:
             raise BadInput(str(error)) from None
         finally:

@@ -29,6 +29,7 @@ from maar.kube.read.shards import BrokenMap
 from maar.model.outcome import carry_out
 from maar.model.queues import ROOT
 from maar.model.snapshot import Cluster, Snapshot
+from maar.model.words import count
 from maar.registry import catalog
 from maar.shards.map import ShardMap
 from maar.shards.outside import after as after_step
@@ -146,7 +147,8 @@ def _head(owners: ShardMap, shard: int, snapshot: Snapshot) -> str:
     nodes, queues = snapshot.nodes.names, [queue.name for queue in snapshot.queues.queues if queue.name != ROOT]
     own = sum(owners.owner_of(name) == shard for name in nodes)
     mine = [name for name in queues if owners.shard_of(name) == shard]
-    return f"shard {shard}: owns {own} of {len(nodes)} nodes, decides for queues: {', '.join(mine) or 'none'}"
+    owns = f"owns {own:,} of {count(len(nodes), 'node')}"
+    return f"shard {shard}: {owns}, decides for queues: {', '.join(mine) or 'none'}"
 
 
 def _decide_as(

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
+from itertools import islice
 
+COMPARED = 1000
+"""Names that are compared with a wrong one. Tuned by hand: it takes some milliseconds."""
 SHOWN = 20
 """Known names that a message lists; the rest is counted. Tuned by hand."""
 
@@ -46,6 +49,22 @@ def closest(name: str, names: Iterable[str]) -> str | None:
     return next(iter(get_close_matches(name, known, n=1)), None)
 
 
+def nearest(name: str, names: Iterable[str], most: int = 3) -> list[str]:
+    """The known names that were probably meant, as `namespace/name`, the nearest first: also in other namespaces.
+
+    Only the first of very many names are compared, so that the answer is quick.
+    """
+    known = list(islice(names, COMPARED))
+    last = name.rpartition("/")[2]
+    elsewhere = [other for other in known if other.rpartition("/")[2] == last]
+    return list(dict.fromkeys((*elsewhere, *get_close_matches(name, known, n=most))))[:most]
+
+
+def meant(names: Sequence[str]) -> str:
+    """A suggestion to append to a message; empty if there is none."""
+    return f"; did you mean {' or '.join(f'`{name}`' for name in names)}?" if names else ""
+
+
 def plain(name: str) -> str:
     """A name without case and punctuation."""
     return "".join(c for c in name if c.isalnum()).lower()
@@ -67,3 +86,12 @@ def count(amount: int, what: str, many: str = "") -> str:
     ('1 worker', '0 pods', '1,028 jobs', '2 entries')
     """
     return f"{number(amount)} {what if amount == 1 else many or f'{what}s'}"
+
+
+def span(first: str, last: str) -> str:
+    """A range; one value if both ends read the same.
+
+    >>> span("5m", "2h"), span("1h", "1h")
+    ('5m to 2h', '1h')
+    """
+    return first if first == last else f"{first} to {last}"

@@ -28,6 +28,9 @@ from maar.history.errors import BadAddress
 from maar.kube.client.access import Access, load_access, load_namespace
 from maar.kube.client.api import Api
 from maar.kube.client.errors import AccessError, ApiError
+from maar.kube.kinds import AnyKind
+from maar.kube.kinds.cluster import NAMESPACES, QUEUES
+from maar.model.queues import DEFAULT
 from maar.views.jobs import NoJob
 from maar.views.records import View
 from maar.web.api.answers import JobAnswer, JobsAnswer, NodesAnswer, QueuesAnswer, WhatIfAnswer
@@ -58,6 +61,12 @@ class Source(Protocol):
     async def job(self, key: str, seconds: float, when: bool = False) -> JobAnswer: ...
 
     async def what_if(self, question: Question) -> WhatIfAnswer: ...
+
+    async def namespaces(self) -> frozenset[str] | None:
+        """All namespaces of the cluster; `None` if they are not known."""
+
+    async def queue_names(self) -> frozenset[str] | None:
+        """All queues of the cluster; `None` if they are not known."""
 
 
 class Asked(NamedTuple):
@@ -231,6 +240,7 @@ class _Here:
         self._api = api
         self._asked = asked
         self.notes: tuple[str, ...] = ()
+        self._reading: Reading | None = None
 
     async def jobs(self, seconds: float = 0.0) -> JobsAnswer:
         end = time.monotonic() + seconds
@@ -250,11 +260,26 @@ class _Here:
     async def what_if(self, question: Question) -> WhatIfAnswer:
         return (await self._look(bool(question.seconds))).what_if(question)
 
+    async def namespaces(self) -> frozenset[str] | None:
+        return self._known(NAMESPACES)
+
+    async def queue_names(self) -> frozenset[str] | None:
+        known = self._known(QUEUES)
+        return None if known is None else known | {DEFAULT}
+
+    def _known(self, kind: AnyKind) -> frozenset[str] | None:
+        """The names of a kind in the last reading, if all of them could be listed."""
+        reading = self._reading
+        if reading is None or kind in reading.hidden:
+            return None
+        return frozenset(item.name for of, item in reading.objects if of is kind)
+
     async def _look(self, forecasts: bool = False) -> Here:
         asked = self._asked
         chosen = await configuration(self._api, asked.config_file, asked.lenient, asked.names, asked.home)
         mine = tuple(dict.fromkeys((*asked.namespaces, asked.namespace)))
         reading = await read(self._api, mine, chosen.names, asked.home, chosen.nodes, chosen.without)
+        self._reading = reading
         self.notes = (*(f"warning: {warning}" for warning in chosen.warnings), *notes_about(reading, chosen))
         now, learned = time.time(), Learned()
         if forecasts and reading.whole:

@@ -48,6 +48,8 @@ class Reading(NamedTuple):
     unseen: tuple[str, ...]
     """What she may not list, in words."""
     objects: tuple[tuple[AnyKind, Object], ...]
+    hidden: frozenset[AnyKind] = frozenset()
+    """Kinds of which she may not list all objects."""
 
 
 async def read(
@@ -91,6 +93,7 @@ async def read(
         namespaces=tuple(namespaces),
         unseen=tuple(_words(p.kind, namespaces) for p in hidden if not p.kind.only and p.kind not in NOT_NEEDED),
         objects=tuple(objects),
+        hidden=frozenset(kept),
     )
 
 

@@ -101,6 +101,12 @@ class There:
             raise
         return msgspec.json.decode(body, type=WhatIfAnswer)
 
+    async def namespaces(self) -> frozenset[str] | None:
+        return None  # a viewer learns only of those with jobs that she may see
+
+    async def queue_names(self) -> frozenset[str] | None:
+        return frozenset(queue.name for queue in (await self.queues()).items)
+
     async def _refused(self, error: Unauthorized) -> Exception:
         """What to say if the server does not answer this caller: perhaps that no token was sent."""
         if self._prefix != PREFIX or await self._api.sends_token():

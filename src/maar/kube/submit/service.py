@@ -26,6 +26,7 @@ from maar.kube.wire.api_resources import Resource
 from maar.kube.wire.base import Object
 from maar.kube.wire.decoding import decode_json
 from maar.kube.wire.pods import Pod
+from maar.model.words import nearest, unknown
 
 
 class Submitted(NamedTuple):
@@ -78,6 +79,8 @@ async def find(
     """
     if not is_namespace(namespace):
         raise NoSuchJob("", f"no job `{namespace}/{name}` was found")
+    if kind and all(k.resource.kind.lower() != kind.lower() for k in SUBMITTED):
+        raise SubmitError("kind", unknown("kind", kind, {k.resource.kind for k in SUBMITTED}))
     there = await served(api, SUBMITTED) if kinds is None else kinds
     wanted = [k for k in SUBMITTED if k in there and (not kind or k.resource.kind.lower() == kind.lower())]
     if not is_name(name):
@@ -109,6 +112,17 @@ async def find(
     if forbidden is not None:
         raise forbidden
     raise NoSuchJob("", f"no job `{namespace}/{name}` was found")
+
+
+async def near_names(api: Api, namespace: str, name: str) -> list[str]:
+    """The jobs that a caller probably meant, as far as she may list them; nothing if the namespace cannot be one."""
+    if not is_namespace(namespace):
+        return []
+    there = await served(api, SUBMITTED)
+    answers = await asyncio.gather(*(api.list(r, namespace) for r in there.values()), return_exceptions=True)
+    items = [item for a in answers if not isinstance(a, BaseException) for item in a.items if isinstance(item, Object)]
+    free = (item for item in items if not any(map(owner_kinds, item.metadata.owner_references)))
+    return nearest(f"{namespace}/{name}", dict.fromkeys(item.key for item in free))
 
 
 async def _get(api: Api, resource: Resource[Object], namespace: str, name: str) -> Object:

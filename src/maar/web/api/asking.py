@@ -6,7 +6,8 @@ names others. Objects to add come as manifests, which are read as `maar plan` re
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import re
+from typing import Annotated, Any, get_args
 
 import msgspec
 import yaml
@@ -19,6 +20,7 @@ from maar.kube.wire.base import Object
 from maar.kube.wire.errors import ManifestError
 from maar.model.documents import DocumentError, documents
 from maar.model.snapshot import Cluster
+from maar.model.words import unknown
 from maar.shards.shard import Standing
 from maar.views.answers import WhatIfView, what_if_view
 from maar.views.sight import Sight
@@ -60,6 +62,40 @@ WebEdit = (
     | SetAlgorithm
     | UseConfig
 )
+
+
+EDITS: dict[str, type[Edit]] = {str(kind.__struct_config__.tag): kind for kind in get_args(WebEdit)}
+"""The edits by their names."""
+_FIELD = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
+_MISSING = re.compile(r"Object missing required field `(.*)`", re.DOTALL)
+
+
+def edit_problem(error: str, edit: object) -> str:
+    """What is wrong with an edit that could not be decoded: with a suggestion, and the edits or fields that there are.
+
+    `error` is msgspec's, `edit` the document.
+    """
+    name = edit.get("edit") if isinstance(edit, dict) else None
+    if not isinstance(name, str) or name not in EDITS:
+        return unknown("edit", str("" if name is None else name)[:100], EDITS)
+    fields = [field.encode_name for field in msgspec.structs.fields(EDITS[name])]
+    if found := _FIELD.match(error):
+        return unknown(f"field of `{name}`", found[1][:100], fields)
+    if found := _MISSING.match(error):
+        return f"`{name}` needs the field `{found[1]}`; its fields: {', '.join(fields)}"
+    return f"`{name}`: {error}"
+
+
+_EDIT = re.compile(r"edits\[(\d+)\](?:\.edit)?")
+
+
+def better(refused: Refused, body: bytes) -> Refused:
+    """The refusal of a question that was not decoded; if an edit is wrong, with what there is instead."""
+    at = _EDIT.fullmatch(refused.view.field)
+    if at is None:
+        return refused
+    edits = msgspec.json.decode(body)["edits"]
+    return Refused(refused.status, edit_problem(refused.view.error, edits[int(at[1])]), refused.view.field)
 
 
 class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
