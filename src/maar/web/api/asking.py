@@ -7,6 +7,7 @@ names others. Objects to add come as manifests, which are read as `maar plan` re
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Annotated, Any, get_args
 
 import msgspec
@@ -20,7 +21,7 @@ from maar.kube.wire.base import Object
 from maar.kube.wire.errors import ManifestError
 from maar.model.documents import DocumentError, documents
 from maar.model.snapshot import Cluster
-from maar.model.words import unknown
+from maar.model.words import meant, nearest, unknown
 from maar.shards.shard import Standing
 from maar.views.answers import WhatIfView, what_if_view
 from maar.views.sight import Sight
@@ -173,16 +174,20 @@ def namespaces_of(manifests: str | list[dict[str, Any]]) -> frozenset[str]:
     return frozenset(found)
 
 
+def _no_job(key: str, known: Iterable[str], sight: Sight) -> str:
+    return f"no such job that you may see{meant(nearest(key, sorted(sight.only(known))))}"
+
+
 def _check(edit: Edit, i: int, cluster: Cluster, sight: Sight) -> None:
     """Refuse names that the viewer may not know, before an error could name others."""
     known = {job.key for job in cluster.jobs}
     if isinstance(edit, (Release, SetMinimum, SetPriority, SetQueue, SetRequest)):
         if not sight.of(edit.job) or edit.job not in known:
-            raise Refused(422, "no such job that you may see", f"edits[{i}].job")
+            raise Refused(422, _no_job(edit.job, known, sight), f"edits[{i}].job")
     elif isinstance(edit, EndJobs):
         for j, key in enumerate(edit.jobs):
             if not sight.of(key) or key not in known:
-                raise Refused(422, "no such job that you may see", f"edits[{i}].jobs[{j}]")
+                raise Refused(422, _no_job(key, known, sight), f"edits[{i}].jobs[{j}]")
     elif isinstance(edit, EndReservation):
         if cluster.elect is None or cluster.elect.job != edit.job or not sight.of(edit.job):
             raise Refused(422, "no nodes are reserved for such a job that you may see", f"edits[{i}].job")
