@@ -135,7 +135,10 @@ def cancel(of: Named) -> None:
 def change(
     of: Named, queue: str | None, priority_class: str | None, min_workers: int | None, max_workers: int | None
 ) -> None:
-    """Change the queue, the priority class or the number of workers of a job, as far as its kind allows it."""
+    """Change the queue, the priority class or the number of workers of a job, as far as its kind allows it.
+
+    Says what changes, and what that means for a job that runs. What would have no effect is refused.
+    """
     what = Change(queue=queue, priority_class=priority_class, min_workers=min_workers, max_workers=max_workers)
     if what == Change():
         raise click.UsageError("expected --queue, --priority-class, --min-workers or --max-workers")

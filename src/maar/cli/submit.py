@@ -38,7 +38,8 @@ def submit(
 
     All pods get the scheduler's name. Gangs and elastic jobs are created suspended where their kind has that: Maar
     resumes them when there is room for all of their pods. What the manifest says itself stays. Jobs are created with
-    your own rights; nothing is created if one of the manifests is not valid.
+    your own rights; nothing is created if one of the manifests is not valid, or names a queue or a priority class that
+    it cannot use.
     """
     if len(namespaces) > 1:
         raise click.UsageError("-n: expected one namespace")

@@ -120,7 +120,7 @@ class Brakes:
         elif off:
             why = f"evictions from queue `{off[0]}` are off"
         elif not room:
-            why = f"at most {counted(self.settings.per_minute, 'pod is', 'pods are')} evicted per minute"
+            why = f"at most {counted(self.settings.per_minute or 0, 'pod is', 'pods are')} evicted per minute"
         else:
             self._recent.extend([now] * len(evictions))
             return ""
