@@ -610,14 +610,14 @@ def test_a_published_configuration_that_cannot_be_used_is_a_warning(kubeconfig: 
     async def spoil() -> None:
         async with connected(kubeconfig) as cluster:
             body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "maar-configuration"}}
-            text = "scheduler-names: [maar]\nconfiguration: {actions: [{name: alocate}], tiers: []}\n"
+            text = "scheduler-names: [maar]\nconfiguration: {actions: [{name: alocat}], tiers: []}\n"
             await cluster.api.create(CONFIG_MAPS.path("kube-system"), {**body, "data": {"maar": text}})
 
     asyncio.run(spoil())
     result = maar("jobs", kubeconfig=kubeconfig)
     ok(result)
     warning, note = result.stderr.splitlines()
-    assert warning.startswith("warning: ConfigMap with the configuration of the running Maar: unknown action `alocate`")
+    assert warning.startswith("warning: ConfigMap with the configuration of the running Maar: unknown action `alocat`")
     assert "default configuration (--config): that of ConfigMap `kube-system/maar-configuration` cannot be used" in note
 
 

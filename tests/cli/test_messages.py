@@ -109,14 +109,14 @@ def test_the_api_says_the_same() -> None:
 @pytest.mark.parametrize("command", ["why", "when"])
 @pytest.mark.parametrize(
     ("name", "near"),
-    [(f"{MINE}/trian", f"`{MINE}/train`"), (f"{MINE}/vgg16", f"`{THEIRS}/vgg16`"), ("train", f"`{MINE}/train`")],
+    [(f"{MINE}/trai", f"`{MINE}/train`"), (f"{MINE}/vgg16", f"`{THEIRS}/vgg16`"), ("train", f"`{MINE}/train`")],
 )
 def test_a_wrong_job_gets_the_nearest_names(kubeconfig: Path, command: str, name: str, near: str) -> None:
     said = refused(command, name, kubeconfig=kubeconfig)
     assert f"no such job that you may see; did you mean {near}" in said
 
 
-@pytest.mark.parametrize("edit", ["end-jobs, jobs: [mine/trian]", "set-queue, job: mine/trian, queue: research"])
+@pytest.mark.parametrize("edit", ["end-jobs, jobs: [mine/trai]", "set-queue, job: mine/trai, queue: research"])
 def test_edits_suggest_names_too(kubeconfig: Path, edit: str) -> None:
     said = refused("what-if", "-f", "-", kubeconfig=kubeconfig, given=f"{{edit: {edit}}}")
     assert "no such job that you may see; did you mean `mine/train`" in said
@@ -124,8 +124,8 @@ def test_edits_suggest_names_too(kubeconfig: Path, edit: str) -> None:
 
 @pytest.mark.parametrize("command", [["hold"], ["release"], ["cancel"], ["set", "--queue", "research"]])
 def test_commands_that_write_suggest_names_too(kubeconfig: Path, command: list[str]) -> None:
-    said = refused(*command, f"{MINE}/trian", kubeconfig=kubeconfig)
-    assert f"no job `{MINE}/trian` was found; did you mean `{MINE}/train`" in said
+    said = refused(*command, f"{MINE}/trai", kubeconfig=kubeconfig)
+    assert f"no job `{MINE}/trai` was found; did you mean `{MINE}/train`" in said
     said = refused(*command, f"{MINE}/train", "--kind", "PodGruop", kubeconfig=kubeconfig)
     assert "kind: unknown kind `PodGruop`; did you mean `PodGroup`? known:" in said
 
@@ -133,8 +133,8 @@ def test_commands_that_write_suggest_names_too(kubeconfig: Path, command: list[s
 def test_namespaces_and_queues_that_do_not_exist_are_said(kubeconfig: Path) -> None:
     said = refused("jobs", "-n", "mnie", kubeconfig=kubeconfig)
     assert "unknown namespace `mnie`; did you mean `mine`? known:" in said
-    said = refused("jobs", "-q", "reserch", kubeconfig=kubeconfig)
-    assert "unknown queue `reserch`; did you mean `research`? known: default, research" in said
+    said = refused("jobs", "-q", "researc", kubeconfig=kubeconfig)
+    assert "unknown queue `researc`; did you mean `research`? known: default, research" in said
     for arguments in (["-n", "empty"], ["-q", "default"]):
         result = maar("jobs", *arguments, kubeconfig=kubeconfig)
         assert (0, "no jobs\n") == (result.exit_code, result.stdout), "it is there, and has none"

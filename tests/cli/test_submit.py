@@ -169,8 +169,8 @@ def train(policy: str = "", pods: str = "", **notes: str) -> str:
     ("manifest", "problem"),
     [
         (
-            train("queue: reserch"),
-            "document 1: spec.runPolicy.schedulingPolicy.queue: unknown queue `reserch`; did you mean `research`? "
+            train("queue: researc"),
+            "document 1: spec.runPolicy.schedulingPolicy.queue: unknown queue `researc`; did you mean `research`? "
             "known: default, plain, research, shut",
         ),
         (train("queue: shut"), "queue `shut` is closed: it takes no jobs; open: default, plain, research"),
@@ -183,13 +183,13 @@ def train(policy: str = "", pods: str = "", **notes: str) -> str:
             "schedulingPolicy.priorityClass: queue `plain` does not accept priority class `high`; it accepts: low",
         ),
         (
-            train("priorityClass: hihg"),
-            "document 1: spec.runPolicy.schedulingPolicy.priorityClass: unknown priority class `hihg`; "
+            train("priorityClass: higg"),
+            "document 1: spec.runPolicy.schedulingPolicy.priorityClass: unknown priority class `higg`; "
             "did you mean `high`? known: high, system-cluster-critical, system-node-critical",
         ),
         (
-            train(pods="priorityClassName: hgh"),
-            "Worker.template.spec.priorityClassName: unknown priority class `hgh`; did you mean `high`?",
+            train(pods="priorityClassName: hig"),
+            "Worker.template.spec.priorityClassName: unknown priority class `hig`; did you mean `high`?",
         ),
         (
             train(max_runtime="soon"),
@@ -205,7 +205,7 @@ def test_names_and_values_that_maar_cannot_use_are_refused(furnished: Path, mani
 
 
 def test_one_wrong_queue_among_several_manifests_creates_nothing(furnished: Path) -> None:
-    second = train("queue: reserch").replace("name: train", "name: second")
+    second = train("queue: researc").replace("name: train", "name: second")
     result = maar("submit", "-f", "-", kubeconfig=furnished, given=f"{TRAIN}---{second}")
     assert (2, "") == (result.exit_code, result.stdout)
     assert "document 2: spec.runPolicy.schedulingPolicy.queue: unknown queue" in result.stderr
@@ -234,10 +234,10 @@ def as_user(server: EmbeddedServer, kubeconfig: Path) -> Path:
 def test_what_may_not_be_listed_is_noted_and_nothing_is_refused(furnished: Path, server: EmbeddedServer) -> None:
     server.handler.permits = lambda user, method, path: not path.endswith(("/queues", "/priorityclasses"))
     config = as_user(server, furnished)
-    result = maar("submit", "-f", "-", kubeconfig=config, given=train("queue: reserch, priorityClass: hihg"))
+    result = maar("submit", "-f", "-", kubeconfig=config, given=train("queue: researc, priorityClass: higg"))
     assert 0 == result.exit_code, result.stderr
-    assert "queue `reserch` was not checked: you may not list queues" in result.stderr
-    assert "priority class `hihg` was not checked: you may not list priority classes" in result.stderr
+    assert "queue `researc` was not checked: you may not list queues" in result.stderr
+    assert "priority class `higg` was not checked: you may not list priority classes" in result.stderr
     result = maar("set", "train", "--queue", "other", "--priority-class", "x", kubeconfig=config)
     assert 0 == result.exit_code, result.stderr
     assert "queue `other` was not checked: you may not list queues" in result.stderr
@@ -246,10 +246,10 @@ def test_what_may_not_be_listed_is_noted_and_nothing_is_refused(furnished: Path,
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (["--queue", "reserch"], "queue: unknown queue `reserch`; did you mean `research`? known:"),
+        (["--queue", "researc"], "queue: unknown queue `researc`; did you mean `research`? known:"),
         (["--queue", "shut"], "queue: queue `shut` is closed"),
         (["--queue", "club"], "queue: queue `club` accepts no jobs of namespace `default`"),
-        (["--priority-class", "hihg"], "priorityClass: unknown priority class `hihg`; did you mean `high`?"),
+        (["--priority-class", "higg"], "priorityClass: unknown priority class `higg`; did you mean `high`?"),
         (["--min-workers", "9"], "expected at least the minimum of 9"),
     ],
 )

@@ -156,7 +156,7 @@ VALUES = {
     "maar.dev/max-runtime": "soon",
     "maar.dev/last-checkpoint-time": "yesterday",
     "maar.dev/topology-mode": "firm",
-    "maar.dev/gang": "ture",
+    "maar.dev/gang": "truee",
     "volcano.sh/sla-waiting-time": "quickly",
     "volcano.sh/preemptable": "maybe",
     "volcano.sh/jdb-min-available": "half",

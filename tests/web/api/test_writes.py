@@ -195,7 +195,7 @@ def test_queues_classes_and_values_that_maar_cannot_use_are_refused(tmp_path: Pa
         named = "scheduling.volcano.sh/queue-name"
         note = "manifests[0].metadata.annotations"
         for one, field, problem in (
-            (job(**{named: "reserch"}), f"{note}.{named}", "unknown queue `reserch`; did you mean `research`? known:"),
+            (job(**{named: "researc"}), f"{note}.{named}", "unknown queue `researc`; did you mean `research`? known:"),
             (job(**{named: "closed-club"}), f"{note}.{named}", "accepts no jobs of namespace"),
             (job(**{"maar.dev/max-runtime": "soon"}), f"{note}.maar.dev/max-runtime", "not a duration: `soon`"),
         ):
@@ -205,7 +205,7 @@ def test_queues_classes_and_values_that_maar_cannot_use_are_refused(tmp_path: Pa
         assert [] == [one for one in witness.writes if one[0] == "user"]
         status, _ = await write(user, "POST", "/jobs", {"manifests": [job(**{named: "research"})]})
         assert 201 == status
-        status, found = await write(user, "PATCH", f"/jobs/{MINE}/train", {"queue": "reserch"})
+        status, found = await write(user, "PATCH", f"/jobs/{MINE}/train", {"queue": "researc"})
         assert (422, "queue") == (status, found["field"])
         assert "did you mean `research`?" in found["error"]
 
