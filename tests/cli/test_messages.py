@@ -170,9 +170,7 @@ def test_a_gang_that_lacks_pods_says_how_many_do_not_exist(kubeconfig: Path) -> 
 
     asyncio.run(less())
     text = " ".join(maar("why", f"{MINE}/four", kubeconfig=kubeconfig).stdout.split())
-    assert re.search(
-        r"needs 2 pods with 1 nvidia.com/gpu.* minimum: 4 pods, of which 2 do not exist yet has", text
-    )
+    assert re.search(r"needs 2 pods with 1 nvidia.com/gpu.* minimum: 4 pods, of which 2 do not exist yet has", text)
 
 
 # -- numbers
