@@ -178,7 +178,7 @@ def test_the_score_is_counted_from_events() -> None:
     )
     made.let_time_pass(10)
     assert {
-        "bound": "2 pods of 1 gangs",
+        "bound": "2 pods of 1 gang",
         "evicted": "0 pods; lost with their node: 1 (g)",
         "over-commits": "0 (checked after each of 4 changes to pods on nodes)",
         "gangs in part": "1 of 1: g: 1 of 2 pods",

@@ -76,7 +76,9 @@ def edit_problem(error: str, edit: object) -> str:
 
     `error` is msgspec's, `edit` the document.
     """
-    name = edit.get("edit") if isinstance(edit, dict) else None
+    if not isinstance(edit, dict):
+        return error
+    name = edit.get("edit")
     if not isinstance(name, str) or name not in EDITS:
         return unknown("edit", str("" if name is None else name)[:100], EDITS)
     fields = [field.encode_name for field in msgspec.structs.fields(EDITS[name])]
@@ -95,8 +97,11 @@ def better(refused: Refused, body: bytes) -> Refused:
     at = _EDIT.fullmatch(refused.view.field)
     if at is None:
         return refused
-    edits = msgspec.json.decode(body)["edits"]
-    return Refused(refused.status, edit_problem(refused.view.error, edits[int(at[1])]), refused.view.field)
+    try:
+        edit = msgspec.json.decode(body)["edits"][int(at[1])]
+    except (msgspec.DecodeError, RecursionError, LookupError, TypeError):
+        return refused  # anyone may send anything: what follows the wrong edit was not decoded
+    return Refused(refused.status, edit_problem(refused.view.error, edit), refused.view.field)
 
 
 class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
