@@ -26,6 +26,7 @@ from maar.controller.settings.brakes import BrakeSettings
 from maar.history.history import History
 from maar.kube.client.errors import NotFound
 from maar.kube.kinds import rights, rights_at_home, upstream_podgroup
+from maar.kube.kinds.cluster import CONFIGURATION
 from maar.kube.read.storage.claims import SELECTED_NODE
 from maar.kube.wire.api_resources import CLAIMS, CONFIG_MAPS, NODES, QUEUES, STORAGE_CLASSES, VOLUMES
 from maar.kube.write.leases import LeaderElection
@@ -109,6 +110,18 @@ def test_the_state_can_be_written_in_its_namespace_and_nowhere_else() -> None:
     needed = {(name, verb) for name, right in rights_at_home() for verb in right.verbs}
     assert {("" if verb == "create" else name, verb) for name, verb in needed} == given
     assert set() == granted("", "configmaps", "ClusterRole")
+
+
+def test_everyone_who_signs_in_may_read_the_configuration_in_use_and_nothing_else() -> None:
+    (rule,) = manifests()["Role", "maar-configuration"]["rules"]
+    only = {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [CONFIGURATION], "verbs": ["get"]}
+    assert only == rule
+    binding = manifests()["RoleBinding", "maar-configuration"]
+    assert {LEASE_NAMESPACE} == {
+        manifests()[kind, "maar-configuration"]["metadata"]["namespace"] for kind in ("Role", "RoleBinding")
+    }
+    assert ("Role", "maar-configuration") == (binding["roleRef"]["kind"], binding["roleRef"]["name"])
+    assert [("Group", "system:authenticated")] == [(s["kind"], s["name"]) for s in binding["subjects"]]
 
 
 def test_the_arguments_are_options_of_maar_run() -> None:

@@ -117,7 +117,8 @@ def decide(cluster: RealCluster, folder: Path) -> None:
             wait_until(lambda: LOCKED_FOR in notes(cluster), "the node is locked for the next", 60)
         finally:
             maar.terminate()
-    assert {"ConfigMap maar-state", "Lease maar", "Node n0", "Pod waits"} <= traces(cluster).keys()
+    written = {"ConfigMap maar-state", "ConfigMap maar-configuration", "Lease maar", "Node n0", "Pod waits"}
+    assert written <= traces(cluster).keys()
 
 
 def node() -> Object:

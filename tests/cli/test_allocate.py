@@ -133,7 +133,7 @@ def test_text_says_who_waits_and_why(write: Write) -> None:
         ["big", "2", "0", "0", "needs 16 GPUs (2 workers of 8), there are 4"],
         ["wide", "1", "0", "0", "needs 4 GPUs (1 worker of 4), 1 left"],
     ] == rows[2:6]
-    assert ["3 of 4 GPUs in use, 1 jobs run, 3 wait"] == rows[-1]
+    assert ["3 of 4 GPUs in use, 1 job runs, 3 wait"] == rows[-1]
 
 
 def test_a_job_that_nothing_but_others_keeps_waiting(write: Write) -> None:

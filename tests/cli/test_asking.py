@@ -11,6 +11,7 @@ import sys
 import time
 import tomllib
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +23,23 @@ from tests.support.live import GPU, NAMESPACE, OUR_CRDS, Live, connected
 from tests.support.web import ADMIN, MINE, THEIRS, USER, Web, gang, webbing
 
 from maar.cli.main import main
+from maar.controller.settings.config_file import ConfigFile
+from maar.controller.settings.settings import Settings
+from maar.controller.writing.publishing import Publisher
 from maar.embedded.server import EmbeddedServer
 from maar.forecast.arrivals import Asked, Pods
 from maar.history.address import read_address
 from maar.history.records import Prediction, Run
 from maar.history.store import Store
+from maar.kube.client.errors import NotFound
 from maar.kube.kinds import volcano_podgroup
-from maar.kube.wire.api_resources import PODS
+from maar.kube.read.state import entry_of
+from maar.kube.wire.api_resources import CONFIG_MAPS, PODS
+from maar.model.selectors import Requirement, Selector
 from maar.web.forecasting.keeper import Pace
 
-HERE = "decided here, from what you may read, with Maar's default configuration (--config)"
+DEFAULT = "Maar's default configuration (--config): none is published in `kube-system`"
+HERE = f"decided here, from what you may read, with {DEFAULT}"
 ROOT = Path(__file__).parents[2]
 QUESTIONS = (["jobs"], ["queues"], ["nodes"], ["why", "mine/waits"], ["when", "mine/waits"])
 
@@ -229,7 +237,7 @@ def test_a_forecast_from_a_history_is_made_here(kubeconfig: Path, tmp_path: Path
     assert "forecast here, from the run times of 20 finished jobs" in result.stderr
     wide = maar("jobs", "-o", "wide", *at, kubeconfig=kubeconfig)
     assert "PLACE  STARTS (P50 TO P90)" in ok(wide)
-    assert re.search(r"mine/waits .* \d  in \d+[mh] to \d+[mh]", wide.stdout)
+    assert re.search(r"mine/waits .* \d  in \d+[mh]", wide.stdout)
     none = maar("when", "mine/waits", "--history", str(tmp_path / "none.db"), kubeconfig=kubeconfig)
     assert "unknown" in ok(none)
     assert "none.db: no history, only declared run times count" in none.stderr
@@ -457,7 +465,7 @@ def test_the_forecasts_of_maar_web_are_shown(tmp_path: Path) -> None:
         assert "the median error of the first time was 1 min" in said
         assert 80 >= max(map(len, text.splitlines()))
         wide = ok(await ask(web, kubeconfig, "jobs", "-o", "wide"))
-        assert re.search(r"mine/waits .* 2  in \d+[mh] to \d+[mh]", wide)
+        assert re.search(r"mine/waits .* 2  in \d+[mh]", wide)
         what = ok(await ask(web, kubeconfig, "what-if", "-f", "-", given="{edit: add-nodes-like, like: n0, count: 4}"))
         assert re.search(
             r"by forecasts, from \d roll-outs with jobs that come later\s+starts earlier  .*mine/waits: by",
@@ -510,9 +518,107 @@ def test_a_bad_token_and_a_certificate_are_told(tmp_path: Path) -> None:
         assert "401" in bad.stderr or "token" in bad.stderr
         none = await ask(web, with_user(tmp_path, {"username": "u", "password": "p"}), "jobs")
         assert 3 == none.exit_code
-        assert "the kubeconfig has no bearer token for `maar web`" in none.stderr
+        assert f"{web.base} asks for a bearer token, and the kubeconfig has none" in none.stderr
 
     told(tmp_path, story, USER)
+
+
+def test_a_server_that_asks_for_no_token_is_asked_without_one(tmp_path: Path) -> None:
+    """As the page of a demo: with a kubeconfig that has no token, and without any kubeconfig."""
+
+    async def story(web: Web, kubeconfig: Path) -> None:
+        without = with_user(tmp_path, {"username": "u", "password": "p"})
+        assert "n0" in ok(await ask(web, without, "nodes"))
+        for arguments in (["jobs"], ["queues"], ["nodes"], ["what-if", "-f", "-"]):
+            ok(await asyncio.to_thread(partial(nowhere, *arguments, "--server", web.base)))
+
+    def nowhere(*arguments: str) -> Result:
+        env = {"HOME": str(tmp_path / "nowhere"), "KUBECONFIG": "", "KUBERNETES_SERVICE_HOST": ""}
+        return CliRunner().invoke(main, arguments, input="{edit: cordon, nodes: [n0]}", env=env, catch_exceptions=False)
+
+    told(tmp_path, story, ADMIN, anonymous=True)
+
+
+OTHER_ORDER = """
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins:
+  - {name: priority}
+  - {name: gang}
+  - {name: predicates}
+"""
+
+
+def publish(kubeconfig: Path, text: str, **settings: Any) -> None:
+    """What a Maar with this configuration publishes."""
+
+    async def write() -> None:
+        async with connected(kubeconfig) as cluster:
+            file = kubeconfig.parent / "running.yaml"
+            file.write_text(text)
+            publisher = Publisher(cluster.api, ConfigFile(file), Settings(**settings))
+            running = asyncio.create_task(publisher.run())
+            entry = entry_of(Settings(**settings).scheduler_names)
+
+            async def is_there() -> bool:
+                try:
+                    return entry in (await cluster.get(CONFIGURATION_PATH))["data"]
+                except NotFound:
+                    return False
+
+            await cluster.eventually(is_there, "it is published")
+            running.cancel()
+
+    asyncio.run(write())
+
+
+CONFIGURATION_PATH = CONFIG_MAPS.path("kube-system", "maar-configuration")
+
+
+def test_commands_decide_with_the_configuration_of_the_running_maar(kubeconfig: Path) -> None:
+    """Without `proportion`, nothing is said about shares; the default configuration says more."""
+    file = kubeconfig.parent / "same.yaml"
+    file.write_text(OTHER_ORDER)
+    default = json.loads(ok(maar("queues", "-o", "json", kubeconfig=kubeconfig)))["items"]
+    stated = json.loads(ok(maar("queues", "-o", "json", "--config", str(file), kubeconfig=kubeconfig)))["items"]
+    assert default != stated
+    publish(kubeconfig, OTHER_ORDER)
+    result = maar("queues", "-o", "json", kubeconfig=kubeconfig)
+    assert stated == json.loads(ok(result))["items"]
+    (note,) = json.loads(result.stdout)["notes"]
+    running = r"decided here, from what you may read, with the configuration of the running Maar, in use since \S+ \S+Z"
+    assert re.fullmatch(running, note)
+    assert [note] == result.stderr.splitlines()
+    for arguments in (*QUESTIONS, ["plan", "--live"]):
+        assert note in maar(*arguments, kubeconfig=kubeconfig).stderr.splitlines(), arguments
+    result = maar("queues", "-o", "json", "--config", str(file), kubeconfig=kubeconfig)
+    assert f"with `{file}`" in result.stderr
+
+
+def test_a_maar_of_another_name_and_its_nodes_are_found(kubeconfig: Path) -> None:
+    nothing = Selector((Requirement("pool", "In", ("none",)),))
+    publish(kubeconfig, OTHER_ORDER, scheduler_names=frozenset({"other", "volcano"}), node_selector=nothing)
+    missing = maar("nodes", kubeconfig=kubeconfig)
+    assert "none is published in `kube-system` for scheduler name `maar`" in missing.stderr
+    assert "n0" in ok(missing)
+    found = maar("nodes", "--scheduler-name", "volcano", kubeconfig=kubeconfig)
+    assert "with the configuration of the running Maar" in found.stderr
+    assert "no nodes" in ok(found), "none has the label that this Maar asks for"
+
+
+def test_a_published_configuration_that_cannot_be_used_is_a_warning(kubeconfig: Path) -> None:
+    async def spoil() -> None:
+        async with connected(kubeconfig) as cluster:
+            body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "maar-configuration"}}
+            text = "scheduler-names: [maar]\nconfiguration: {actions: [{name: alocat}], tiers: []}\n"
+            await cluster.api.create(CONFIG_MAPS.path("kube-system"), {**body, "data": {"maar": text}})
+
+    asyncio.run(spoil())
+    result = maar("jobs", kubeconfig=kubeconfig)
+    ok(result)
+    warning, note = result.stderr.splitlines()
+    assert warning.startswith("warning: ConfigMap with the configuration of the running Maar: unknown action `alocat`")
+    assert "default configuration (--config): that of ConfigMap `kube-system/maar-configuration` cannot be used" in note
 
 
 @pytest.mark.parametrize(

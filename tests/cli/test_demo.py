@@ -178,7 +178,7 @@ def test_the_score_is_counted_from_events() -> None:
     )
     made.let_time_pass(10)
     assert {
-        "bound": "2 pods of 1 gangs",
+        "bound": "2 pods of 1 gang",
         "evicted": "0 pods; lost with their node: 1 (g)",
         "over-commits": "0 (checked after each of 4 changes to pods on nodes)",
         "gangs in part": "1 of 1: g: 1 of 2 pods",
@@ -230,7 +230,7 @@ def test_changes_of_size_are_counted() -> None:
     assert {} == made.sizes.sizes(), "it has ended"
 
 
-@pytest.mark.parametrize(("size", "expected"), [(1, ["e: 1 workers, of 2 to 4"]), (5, ["e: 5 workers, of 2 to 4"])])
+@pytest.mark.parametrize(("size", "expected"), [(1, ["e: 1 worker, of 2 to 4"]), (5, ["e: 5 workers, of 2 to 4"])])
 def test_a_size_out_of_bounds_is_noticed_however_short(size: int, expected: list[str]) -> None:
     made = breathing(elastic(2), elastic(size), elastic(2))
     assert expected == made.sizes.outside
@@ -250,8 +250,8 @@ def test_an_elastic_job_is_in_part_below_its_minimum_and_launcher(bound: int, ex
 def test_bars_show_what_a_job_has_what_it_could_use_and_what_it_had() -> None:
     jobs = [read("mpijobs", elastic(3, high=6)), read("mpijobs", elastic(2, name="d"))]
     assert [
-        "a     d        ■■··    0 -> 2    (2..4 x 1 GPUs)",
-        "a     e        ■■■···  3         (2..6 x 1 GPUs)",
+        "a     d        ■■··    0 -> 2    (2..4 x 1 GPU)",
+        "a     e        ■■■···  3         (2..6 x 1 GPU)",
     ] == bars(jobs, {"e": 3})
 
 

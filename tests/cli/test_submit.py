@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from click.testing import CliRunner, Result
 from tests.support.elastic_story import CONFIG
 from tests.support.live import NAMESPACE, OUR_CRDS, connected, scheduling
@@ -19,6 +20,7 @@ from maar.embedded.parts.kubelets import Kubelets
 from maar.embedded.parts.operators import TrainingOperator
 from maar.embedded.server import EmbeddedServer
 from maar.kube.client.errors import NotFound
+from maar.kube.wire.api_resources import PRIORITY_CLASSES, QUEUES
 
 TRAIN = """
 apiVersion: kubeflow.org/v1
@@ -132,6 +134,134 @@ def test_nothing_is_created_if_a_manifest_is_wrong(kubeconfig: Path, manifest: s
     assert {} == there(kubeconfig)
 
 
+async def _furnish(kubeconfig: Path) -> None:
+    """Queues and a priority class."""
+    async with connected(kubeconfig) as cluster:
+        for name, notes in (
+            ("research", {}),
+            ("shut", {}),
+            ("club", {"maar.dev/namespaces": "elsewhere"}),
+            ("plain", {"maar.dev/priority-classes": "low"}),
+        ):
+            metadata = {"name": name, "annotations": notes}
+            body = {"apiVersion": QUEUES.api_version, "kind": QUEUES.kind, "metadata": metadata, "spec": {}}
+            await cluster.api.create(QUEUES.path(), body)
+        await cluster.api.patch(f"{QUEUES.path(name='shut')}/status", {"status": {"state": "Closed"}})
+        classes = {"apiVersion": PRIORITY_CLASSES.api_version, "kind": PRIORITY_CLASSES.kind}
+        await cluster.api.create(PRIORITY_CLASSES.path(), {**classes, "metadata": {"name": "high"}, "value": 1000})
+
+
+@pytest.fixture
+def furnished(kubeconfig: Path) -> Path:
+    asyncio.run(_furnish(kubeconfig))
+    return kubeconfig
+
+
+def train(policy: str = "", pods: str = "", **notes: str) -> str:
+    """The manifest of a job with a scheduling policy, more in its pods, or annotations."""
+    made = TRAIN.replace("spec:\n", f"spec:\n  runPolicy: {{schedulingPolicy: {{{policy}}}}}\n", 1) if policy else TRAIN
+    made = made.replace("spec: {containers", f"spec: {{{pods}, containers") if pods else made
+    said = ", ".join(f"maar.dev/{key.replace('_', '-')}: {json.dumps(value)}" for key, value in notes.items())
+    return made.replace("{name: train}", f"{{name: train, annotations: {{{said}}}}}") if notes else made
+
+
+@pytest.mark.parametrize(
+    ("manifest", "problem"),
+    [
+        (
+            train("queue: researc"),
+            "document 1: spec.runPolicy.schedulingPolicy.queue: unknown queue `researc`; did you mean `research`? "
+            "known: default, plain, research, shut",
+        ),
+        (train("queue: shut"), "queue `shut` is closed: it takes no jobs; open: default, plain, research"),
+        (
+            train("queue: club"),
+            "queue `club` accepts no jobs of namespace `default`; it may use: default, plain, research, shut",
+        ),
+        (
+            train("queue: plain, priorityClass: high"),
+            "schedulingPolicy.priorityClass: queue `plain` does not accept priority class `high`; it accepts: low",
+        ),
+        (
+            train("priorityClass: higg"),
+            "document 1: spec.runPolicy.schedulingPolicy.priorityClass: unknown priority class `higg`; "
+            "did you mean `high`? known: high, system-cluster-critical, system-node-critical",
+        ),
+        (
+            train(pods="priorityClassName: hig"),
+            "Worker.template.spec.priorityClassName: unknown priority class `hig`; did you mean `high`?",
+        ),
+        (
+            train(max_runtime="soon"),
+            "document 1: metadata.annotations.maar.dev/max-runtime: not a duration: `soon` (expected e.g. `90s`",
+        ),
+    ],
+)
+def test_names_and_values_that_maar_cannot_use_are_refused(furnished: Path, manifest: str, problem: str) -> None:
+    result = maar("submit", "-f", "-", kubeconfig=furnished, given=manifest)
+    assert (2, "") == (result.exit_code, result.stdout), result.stderr
+    assert problem in result.stderr
+    assert {} == there(furnished)
+
+
+def test_one_wrong_queue_among_several_manifests_creates_nothing(furnished: Path) -> None:
+    second = train("queue: researc").replace("name: train", "name: second")
+    result = maar("submit", "-f", "-", kubeconfig=furnished, given=f"{TRAIN}---{second}")
+    assert (2, "") == (result.exit_code, result.stdout)
+    assert "document 2: spec.runPolicy.schedulingPolicy.queue: unknown queue" in result.stderr
+    assert {} == there(furnished)
+
+
+def as_user(server: EmbeddedServer, kubeconfig: Path) -> Path:
+    """A kubeconfig with the token of a ServiceAccount, whose requests `permits` may refuse."""
+
+    async def token() -> str:
+        async with connected(kubeconfig) as cluster:
+            account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "user"}}
+            await cluster.api.create(f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts", account)
+            body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+            path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/user/token"
+            made: str = json.loads(await cluster.api.create(path, body))["status"]["token"]
+            return made
+
+    config = yaml.safe_load(kubeconfig.read_text())
+    config["users"][0]["user"] = {"token": asyncio.run(token())}
+    path = kubeconfig.parent / "user-kubeconfig"
+    path.write_text(yaml.safe_dump(config))
+    return path
+
+
+def test_what_may_not_be_listed_is_noted_and_nothing_is_refused(furnished: Path, server: EmbeddedServer) -> None:
+    server.handler.permits = lambda user, method, path: not path.endswith(("/queues", "/priorityclasses"))
+    config = as_user(server, furnished)
+    result = maar("submit", "-f", "-", kubeconfig=config, given=train("queue: researc, priorityClass: higg"))
+    assert 0 == result.exit_code, result.stderr
+    assert "queue `researc` was not checked: you may not list queues" in result.stderr
+    assert "priority class `higg` was not checked: you may not list priority classes" in result.stderr
+    result = maar("set", "train", "--queue", "other", "--priority-class", "x", kubeconfig=config)
+    assert 0 == result.exit_code, result.stderr
+    assert "queue `other` was not checked: you may not list queues" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["--queue", "researc"], "queue: unknown queue `researc`; did you mean `research`? known:"),
+        (["--queue", "shut"], "queue: queue `shut` is closed"),
+        (["--queue", "club"], "queue: queue `club` accepts no jobs of namespace `default`"),
+        (["--priority-class", "higg"], "priorityClass: unknown priority class `higg`; did you mean `high`?"),
+        (["--min-workers", "9"], "expected at least the minimum of 9"),
+    ],
+)
+def test_a_change_that_maar_cannot_use_is_refused(furnished: Path, arguments: list[str], problem: str) -> None:
+    said("submit", "-f", "-", kubeconfig=furnished, given=TRAIN)
+    before = there(furnished)
+    result = maar("set", "train", *arguments, kubeconfig=furnished)
+    assert (2, "") == (result.exit_code, result.stdout)
+    assert problem in result.stderr
+    assert before == there(furnished)
+
+
 def test_what_the_server_refuses_is_told_with_what_was_created(kubeconfig: Path) -> None:
     said("submit", "-f", "-", kubeconfig=kubeconfig, given=TRAIN)
     result = maar("submit", "-f", "-", kubeconfig=kubeconfig, given=f"{GROUP}---{TRAIN}")
@@ -146,7 +276,12 @@ def test_hold_set_release_and_cancel(kubeconfig: Path) -> None:
     said("hold", f"{NAMESPACE}/train", "--stop", kubeconfig=kubeconfig)
     assert "stop" == there(kubeconfig)["metadata"]["annotations"]["maar.dev/hold"]
     changes = ["--max-workers", "3", "--queue", "default", "--priority-class", "system-node-critical"]
-    assert [f"PyTorchJob {NAMESPACE}/train changed"] == said("set", "train", *changes, kubeconfig=kubeconfig)
+    assert [
+        f"PyTorchJob {NAMESPACE}/train changed",
+        "  queue: `default`, as before",
+        "  priority class: `system-node-critical`, priority 2000001000, before 0",
+        "  workers: 1 to 3, before 1 to 4",
+    ] == said("set", "train", *changes, kubeconfig=kubeconfig)
     after = there(kubeconfig)
     assert "3" == after["metadata"]["annotations"]["maar.dev/max-workers"]
     policy = after["spec"]["runPolicy"]["schedulingPolicy"]
@@ -238,3 +373,60 @@ def test_a_submitted_job_is_started_by_maar(kubeconfig: Path) -> None:
             await cluster.eventually(lambda: size(0), "it is gone")
 
     asyncio.run(story())
+
+
+def test_a_change_of_a_running_job_says_what_changes_and_what_does_not(furnished: Path) -> None:
+    group = GROUP.replace("{minMember: 2}", "{minMember: 2, queue: default}")
+
+    async def story() -> None:
+        async def run(*arguments: str, given: str | None = None) -> list[str]:
+            return await asyncio.to_thread(lambda: said(*arguments, kubeconfig=furnished, given=given))
+
+        async def both_run() -> bool:
+            return 2 == sum(bool(pod.node) for pod in await cluster.pods())
+
+        async with connected(furnished) as cluster, scheduling(cluster):
+            await run("submit", "-f", "-", given=group)
+            await cluster.eventually(both_run, "the gang runs")
+            assert [
+                f"PodGroup {NAMESPACE}/pair changed",
+                "  queue: `research`, before `default`",
+                "  priority class: `high`, priority 1000, before 0",
+                "  it runs: its 2 pods go on, and count for queue `research` from now on",
+                "  it runs: Maar counts it with priority 1000 from now on; "
+                "its pods keep the priority that they were created with",
+            ] == await run("set", "pair", "--queue", "research", "--priority-class", "high")
+            assert [
+                f"PodGroup {NAMESPACE}/pair held",
+                "  it runs, and goes on: it is held when it stops; `--stop` stops it",
+            ] == await run("hold", "pair")
+
+    asyncio.run(story())
+
+
+def test_a_change_without_an_effect_is_refused(furnished: Path) -> None:
+    """A PodGroup states the queue of these pods: the annotation on one of them would change nothing."""
+    said("submit", "-f", "-", kubeconfig=furnished, given=GROUP)
+    result = maar("set", "pair-0", "--queue", "research", kubeconfig=furnished)
+    assert (2, "") == (result.exit_code, result.stdout)
+    no_effect = (
+        "queue: no effect, it stays `default`: its PodGroup `pair` states it; cancel the job and submit it again"
+    )
+    assert no_effect in result.stderr
+    assert "annotations" in there(furnished, f"/api/v1/namespaces/{NAMESPACE}/pods/pair-0")["metadata"]
+    assert "research" not in json.dumps(there(furnished, f"/api/v1/namespaces/{NAMESPACE}/pods/pair-0"))
+
+
+def test_a_job_that_has_ended_is_not_changed(furnished: Path) -> None:
+    said("submit", "-f", "-", kubeconfig=furnished, given=TRAIN)
+
+    async def end() -> None:
+        async with connected(furnished) as cluster:
+            done = {"conditions": [{"type": "Succeeded", "status": "True"}]}
+            await cluster.api.patch(f"{PATH}/status", {"status": done})
+
+    asyncio.run(end())
+    for arguments in (["set", "train", "--queue", "research"], ["hold", "train"]):
+        result = maar(*arguments, kubeconfig=furnished)
+        assert (2, "") == (result.exit_code, result.stdout)
+        assert f"`{NAMESPACE}/train` has completed: no change has an effect; submit it again" in result.stderr

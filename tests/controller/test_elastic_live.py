@@ -491,9 +491,8 @@ def test_an_owner_holds_stops_and_releases_her_job(kubeconfig: Path) -> None:
         for i in range(2):
             await live.pod(f"g-{i}", gpu=1, metadata={"annotations": {"scheduling.k8s.io/group-name": "g"}})
         seen = await live.until(lambda pods: {"Held"} == {p.reason for p in pods}, "its pods say so")
-        assert {"held by its owner: it does not start before the annotation `maar.dev/hold` is removed"} == {
-            p.message for p in seen
-        }
+        held = f"held by its owner with `maar.dev/hold`: it does not start before `maar release {NAMESPACE}/g`"
+        assert {held} == {p.message for p in seen}
         await live.api.patch(volcano_podgroup.KIND.resource.path(NAMESPACE, "g"), WITHOUT_HOLD)
         await live.until(bound("g", 2), "it starts once it is released")
         play.rigid += 2

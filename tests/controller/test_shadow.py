@@ -55,7 +55,7 @@ def test_a_pod_that_the_other_starts_is_compared_even_if_it_has_ended(phase: str
     assert "1 only by Maar" in scene.shadow.line()
     scene.pod("a", "n1", phase)
     scene.cycle()
-    assert "1 pods started by both (1 on the same node, 1.0 s earlier by Maar on average)" in scene.shadow.line()
+    assert "1 pod started by both (1 on the same node, 1.0 s earlier by Maar on average)" in scene.shadow.line()
     assert "0 only by Maar" in scene.shadow.line()
 
 

@@ -158,7 +158,7 @@ def test_minimums_of_roles_and_gangs_hold() -> None:
         (TaskTopology(problem="`x`: role `ps` is named twice in one list"), {}, "`x`: role `ps` is named twice"),
         (TaskTopology((("ps", "typo"),)), {}, "no pod of the job has the role `typo`"),
         (TaskTopology(order=("typo",)), {}, "no pod of the job has the role `typo`"),
-        (TOGETHER, {"roles": {"ps": 1, "worker": MOST_PODS}, "minimum": 1}, "the job has 2001 pods, expected at most"),
+        (TOGETHER, {"roles": {"ps": 1, "worker": MOST_PODS}, "minimum": 1}, "the job has 2,001 pods, expected at most"),
         (TOGETHER, {"roles": {f"r{i}": 1 for i in range(MOST_ROLES + 1)}, "minimum": 1}, "the job has 101 roles"),
     ],
 )

@@ -28,7 +28,7 @@ tiers:
 - plugins: [{name: priority}, {name: gang}]
 - plugins: [{name: predicates}, {name: proportion}]
 """)
-WAITS = "held by its owner: it does not start before the annotation `maar.dev/hold` is removed"
+WAITS = "held by its owner with `maar.dev/hold`: it does not start before `maar release ns/a`"
 
 
 def waits(plan: Plan) -> dict[str, list[tuple[str, str]]]:

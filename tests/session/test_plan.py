@@ -202,7 +202,7 @@ def test_a_pod_bound_and_then_displaced_stays_pending(opened: Opened) -> None:
     put(session, session.state.nominate, "ns/high-0", 0)
     plan = plan_of(session)
     assert ((), (), (Nominate("ns/high-0", "n1"),)) == (plan.bind, plan.evict, plan.nominate)
-    assert [("GaveWay", "1 pods would fit, but their room goes to `ns/high`")] == reasons_by_job(plan)["ns/low"]
+    assert [("GaveWay", "1 pod would fit, but the room goes to `ns/high`")] == reasons_by_job(plan)["ns/low"]
 
 
 def test_jobs_that_run_are_not_mentioned(opened: Opened) -> None:

@@ -20,10 +20,11 @@ from maar.cli.support.output import say, say_json
 from maar.cli.support.printing import printed
 from maar.config.arguments import read_arguments
 from maar.config.config import Registration
-from maar.config.problems import ConfigError, Findings, unknown
+from maar.config.problems import ConfigError, Findings
 from maar.elastic.allocate import InvalidPlan
 from maar.elastic.allocate import allocate as ask
 from maar.elastic.jobs import Ints, Jobs
+from maar.model.words import count, number, unknown
 from maar.registry import catalog
 
 
@@ -100,7 +101,8 @@ def as_text(jobs: Jobs, workers: Ints, gpus: int) -> str:
         why = "" if size else why_it_waits(jobs, row, gpus - used, gpus)
         table.add_row(name, bounds, str(size), str(size * int(jobs.gpus[row])), why)
     waits = int(np.count_nonzero(workers == 0))
-    return printed([table, "", f"{used} of {gpus} GPUs in use, {len(jobs) - waits} jobs run, {waits} wait"])
+    run = f"{count(len(jobs) - waits, 'job runs', 'jobs run')}, {number(waits)} {'waits' if waits == 1 else 'wait'}"
+    return printed([table, "", f"{number(used)} of {count(gpus, 'GPU')} in use, {run}"])
 
 
 def why_it_waits(jobs: Jobs, row: int, left: int, gpus: int) -> str:
@@ -109,6 +111,5 @@ def why_it_waits(jobs: Jobs, row: int, left: int, gpus: int) -> str:
     for verb, size in (("needs", int(jobs.min[row])), ("asks for", int(jobs.requested[row]))):
         if size * width > left:
             room = f"there are {gpus}" if size * width > gpus else f"{left} left"
-            workers = "worker" if size == 1 else "workers"
-            return f"{verb} {size * width} GPUs ({size} {workers} of {width}), {room}"
+            return f"{verb} {count(size * width, 'GPU')} ({count(size, 'worker')} of {number(width)}), {room}"
     return "other jobs come first"

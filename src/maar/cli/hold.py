@@ -17,8 +17,10 @@ from maar.kube.client.api import Api
 from maar.kube.client.errors import AccessError
 from maar.kube.submit import service
 from maar.kube.submit.changes import Change
-from maar.kube.submit.errors import SubmitError
-from maar.kube.submit.service import Submitted, find
+from maar.kube.submit.effects import Changed
+from maar.kube.submit.errors import NoSuchJob, SubmitError
+from maar.kube.submit.service import Submitted, find, near_names
+from maar.model.words import meant
 
 
 class Named(NamedTuple):
@@ -62,6 +64,8 @@ def _act(of: Named, do: Do) -> None:
         api = await Api.open(access)
         try:
             lines = await do(api, await find(api, namespace, name, of.kind))
+        except NoSuchJob as error:
+            raise BadInput(f"{error}{meant(await near_names(api, namespace, name))}") from None
         except SubmitError as error:
             raise BadInput(str(error)) from None
         finally:
@@ -74,6 +78,12 @@ def _act(of: Named, do: Do) -> None:
         raise CannotRun(str(error)) from None
 
 
+def _told(done: Changed, found: Sequence[Submitted], how: str) -> list[str]:
+    for note in done.notes:
+        tell(f"warning: {note}")
+    return [*(f"{one} {how}" for one in found), *(f"  {line}" for line in (*done.lines, *done.effects))]
+
+
 @click.command()
 @named
 @click.option("--stop", is_flag=True, help="Stop it, if it runs and its kind can be suspended.")
@@ -84,9 +94,8 @@ def hold(of: Named, stop: bool) -> None:
     """
 
     async def do(api: Api, found: Sequence[Submitted]) -> list[str]:
-        for warning in await service.hold(api, found, stop=stop):
-            tell(f"warning: {warning}")
-        return [f"{one} held" for one in found]
+        done = await service.hold(api, found, stop=stop)
+        return _told(done, found, "held")
 
     _act(of, do)
 
@@ -126,13 +135,15 @@ def cancel(of: Named) -> None:
 def change(
     of: Named, queue: str | None, priority_class: str | None, min_workers: int | None, max_workers: int | None
 ) -> None:
-    """Change the queue, the priority class or the number of workers of a job, as far as its kind allows it."""
+    """Change the queue, the priority class or the number of workers of a job, as far as its kind allows it.
+
+    Says what changes, and what that means for a job that runs. What would have no effect is refused.
+    """
     what = Change(queue=queue, priority_class=priority_class, min_workers=min_workers, max_workers=max_workers)
     if what == Change():
         raise click.UsageError("expected --queue, --priority-class, --min-workers or --max-workers")
 
     async def do(api: Api, found: Sequence[Submitted]) -> list[str]:
-        await service.change(api, found, what)
-        return [f"{one} changed" for one in found]
+        return _told(await service.change(api, found, what), found, "changed")
 
     _act(of, do)

@@ -7,12 +7,31 @@ from msgspec.structs import replace
 
 from maar.cli.asking.asked import Asked, Source, asking, only, show
 from maar.cli.asking.tables import jobs_text
+from maar.cli.support.exits import BadInput
+from maar.cli.support.output import tell
+from maar.model.words import SHOWN, listed, unknown
 from maar.views.records import State
 from maar.web.api.answers import JobsAnswer
 
 FORECAST = 10.0
 """Seconds for the forecast of `-o wide`, if it is made here. Tuned by hand."""
 STATES = [state.value for state in State]
+
+
+async def _check_names(asked: Asked, source: Source, found: JobsAnswer, queues: tuple[str, ...]) -> None:
+    """Say so if a namespace or a queue does not exist: an empty list would look as if it had no jobs."""
+    for what, names, seen, all_of in (
+        ("namespace", asked.namespaces, {job.namespace for job in found.items}, source.namespaces),
+        ("queue", queues, {job.queue for job in found.items}, source.queue_names),
+    ):
+        for name in names:
+            if name in seen:
+                continue
+            known = await all_of()
+            if known is None:
+                tell(f"no jobs of {what} `{name}` that you may see; others have some: {listed(sorted(seen)) or 'none'}")
+            elif name not in known:
+                raise BadInput(unknown(what, name, known, most=SHOWN))
 
 
 @asking(watch=True, history=True)
@@ -30,6 +49,7 @@ def jobs(asked: Asked, queues: tuple[str, ...], states: tuple[str, ...], everyth
 
     async def question(source: Source) -> JobsAnswer:
         found = await source.jobs(FORECAST if asked.wide else 0.0)
+        await _check_names(asked, source, found, queues)
         items = [
             job
             for job in found.items

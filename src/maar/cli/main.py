@@ -58,7 +58,7 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
         """Import a command; an unknown name gets a suggestion."""
         if cmd_name not in COMMANDS:
-            from maar.config.problems import unknown  # imported late, so that `maar` starts fast
+            from maar.model.words import unknown  # imported late, so that `maar` starts fast
 
             raise click.UsageError(unknown("command", cmd_name, COMMANDS), ctx)
         command = getattr(import_module(COMMANDS[cmd_name]), ATTRIBUTES.get(cmd_name, cmd_name))

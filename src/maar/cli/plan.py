@@ -29,6 +29,7 @@ from maar.kube.read.shards import BrokenMap
 from maar.model.outcome import carry_out
 from maar.model.queues import ROOT
 from maar.model.snapshot import Cluster, Snapshot
+from maar.model.words import count
 from maar.registry import catalog
 from maar.shards.map import ShardMap
 from maar.shards.outside import after as after_step
@@ -146,7 +147,8 @@ def _head(owners: ShardMap, shard: int, snapshot: Snapshot) -> str:
     nodes, queues = snapshot.nodes.names, [queue.name for queue in snapshot.queues.queues if queue.name != ROOT]
     own = sum(owners.owner_of(name) == shard for name in nodes)
     mine = [name for name in queues if owners.shard_of(name) == shard]
-    return f"shard {shard}: owns {own} of {len(nodes)} nodes, decides for queues: {', '.join(mine) or 'none'}"
+    owns = f"owns {own:,} of {count(len(nodes), 'node')}"
+    return f"shard {shard}: {owns}, decides for queues: {', '.join(mine) or 'none'}"
 
 
 def _decide_as(
@@ -178,6 +180,7 @@ def _plan_live(
     """Plan a cluster as it is now, with manifests added to it."""
     # Imported late: it takes long, and plans of files need none of it.
     from maar.cli.asking.asked import guarded, notes_about
+    from maar.cli.asking.configuration import configuration
     from maar.cli.asking.reading import read
     from maar.controller.main import LEASE_NAMESPACE, NAME
     from maar.kube.client.access import load_access, load_namespace
@@ -185,25 +188,28 @@ def _plan_live(
     from maar.kube.picture.manifests import read_into
     from maar.kube.wire.errors import ManifestError
 
-    ours = frozenset(names or (NAME,))
-
-    config, warnings = chosen_config(config_file, lenient)
+    ours = names or (NAME,)
 
     async def main() -> None:
         api = await Api.open(load_access(kubeconfig, context))
         try:
-            reading = await read(api, (load_namespace(kubeconfig, context),), ours, LEASE_NAMESPACE)
+            chosen = await configuration(api, config_file, lenient, ours, LEASE_NAMESPACE)
+            mine = (load_namespace(kubeconfig, context),)
+            reading = await read(api, mine, chosen.names, LEASE_NAMESPACE, chosen.nodes, chosen.without)
         finally:
             await api.close()
         if not reading.whole:
             raise CannotRun(f"nothing can be decided here: you may not list {', '.join(reading.unseen)}")
         try:
-            given = read_into(reading.picture, added, ours, start)
+            given = read_into(reading.picture, added, chosen.names, start)
         except ManifestError as error:
             raise BadInput(str(error)) from None
-        for note in (*notes_about(reading, config_file), *(f"warning: {w}" for w in (*warnings, *given.warnings))):
+        for note in (
+            *notes_about(reading, chosen),
+            *(f"warning: {w}" for w in (*chosen.warnings, *given.warnings)),
+        ):
             tell(note)
-        _plan(given, config, cycles, start, shard, output, given.warnings)
+        _plan(given, chosen.config, cycles, start, shard, output, given.warnings)
 
     guarded(main)
 

@@ -66,7 +66,7 @@ def _address(_: click.Context, __: click.Parameter, text: str | None) -> Address
 )  # fmt: skip
 @click.option(
     "--lease-namespace", default=LEASE_NAMESPACE, show_default=True, metavar="NAME",
-    help="Maar's own namespace: of the lease of each scheduler name, and of the ConfigMap `maar-state`. "
+    help="Maar's own namespace: of the lease of each scheduler name, and of its ConfigMaps. "
     "Tenants must not write there.",
 )  # fmt: skip
 @click.option(

@@ -28,6 +28,7 @@ from maar.kube.wire.api_resources import NODES, QUEUES
 from maar.kube.wire.shards import ShardStatus
 from maar.kube.write.shards import Shards, StoredMap, read_map, read_shards, write_map
 from maar.model.queues import QueueTree
+from maar.model.words import count
 from maar.shards.map import ShardMap
 from maar.shards.proposals import Proposals, proposals
 from maar.shards.slots import SLOTS, balanced, check_number
@@ -240,7 +241,7 @@ def _text(shard_map: ShardMap, items: Sequence[Row], moving: int, wide: bool) ->
         counts = (row.epoch, row.nodes, row.queues)
         more = (row.slots, row.lent, row.borrowed, row.waiting) if wide else ()
         table.add_row(str(row.shard), row.holder or "-", *("-" if n is None else str(n) for n in (*counts, *more)))
-    foot = [f"wanted: {shard_map.shards} {'shard' if shard_map.shards == 1 else 'shards'}"]
+    foot = [f"wanted: {count(shard_map.shards, 'shard')}"]
     if leaving := [str(row.shard) for row in items if not row.wanted]:
         foot.append(f"no longer wanted, and still own something: {', '.join(leaving)}")
     if moving:

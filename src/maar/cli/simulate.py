@@ -21,8 +21,9 @@ from maar.cli.support.output import say, say_json, tell
 from maar.cli.support.trace_file import load_trace
 from maar.cli.support.trace_options import Finite
 from maar.config.file import ConfigError, read_config
-from maar.config.problems import unknown
 from maar.elastic.allocate import InvalidPlan
+from maar.model.words import count as counted
+from maar.model.words import unknown
 from maar.registry import catalog
 from maar.sim import models
 from maar.sim.compare import Entry, compare
@@ -256,8 +257,8 @@ def _warn(run: Run) -> None:
     if run.unfinished:
         some = ", ".join(f"`{name}`" for name in run.unfinished[:3]) + (", ..." if len(run.unfinished) > 3 else "")
         count = len(run.unfinished)
-        jobs = "1 job" if count == 1 else f"{count} jobs"
-        what = f"{jobs} could not run on {run.gpus} GPUs, not included in the results: {some}"
+        jobs = counted(count, "job")
+        what = f"{jobs} could not run on {counted(run.gpus, 'GPU')}, not included in the results: {some}"
         tell(f"warning: {run.policy}: {what}")
 
 

@@ -16,9 +16,10 @@ from maar.controller.main import NAME
 from maar.kube.client.access import load_access, load_namespace
 from maar.kube.client.api import Api
 from maar.kube.client.errors import AccessError
-from maar.kube.picture.manifests import documents_in
+from maar.kube.picture.manifests import Place, documents_in
 from maar.kube.submit.errors import SubmitError
 from maar.kube.submit.manifests import Manifest, prepared
+from maar.kube.submit.names import check_names, cluster_names
 from maar.kube.submit.service import PartlyCreated, Submitted, create
 from maar.kube.wire.errors import ManifestError
 
@@ -37,14 +38,16 @@ def submit(
 
     All pods get the scheduler's name. Gangs and elastic jobs are created suspended where their kind has that: Maar
     resumes them when there is room for all of their pods. What the manifest says itself stays. Jobs are created with
-    your own rights; nothing is created if one of the manifests is not valid.
+    your own rights; nothing is created if one of the manifests is not valid, or names a queue or a priority class that
+    it cannot use.
     """
     if len(namespaces) > 1:
         raise click.UsageError("-n: expected one namespace")
     try:
-        manifests = _prepared(paths, namespaces[0] if namespaces else "", names, not no_suspend, kubeconfig, context)
+        found = _prepared(paths, namespaces[0] if namespaces else "", names, not no_suspend, kubeconfig, context)
     except AccessError as error:
         raise CannotRun(str(error)) from None
+    manifests = [manifest for _, manifest in found]
     for manifest in manifests:
         for warning in manifest.warnings:
             tell(f"warning: {manifest.document['kind']} {manifest.namespace}/{manifest.name}: {warning}")
@@ -52,6 +55,7 @@ def submit(
     async def main() -> None:
         api = await Api.open(load_access(kubeconfig, context))
         try:
+            await _check_names(api, found)
             made = await create(api, manifests, dry_run=dry_run)
         except PartlyCreated as error:
             raise CannotRun(str(error)) from None
@@ -69,15 +73,15 @@ def _prepared(
     suspend: bool,
     kubeconfig: str | None,
     context: str | None,
-) -> list[Manifest]:
-    found: list[Manifest] = []
+) -> list[tuple[Place, Manifest]]:
+    found: list[tuple[Place, Manifest]] = []
     default = namespace or load_namespace(kubeconfig, context)
     try:
         for place, document in documents_in(paths):
             stated = isinstance(document, dict) and (document.get("metadata") or {}).get("namespace")
             where = namespace if namespace or stated else default
             try:
-                found.append(prepared(document, namespace=where, names=names, suspend=suspend))
+                found.append((place, prepared(document, namespace=where, names=names, suspend=suspend)))
             except SubmitError as error:
                 raise BadInput(f"{place}: {error}") from None
     except ManifestError as error:
@@ -85,6 +89,18 @@ def _prepared(
     if not found:
         raise BadInput(f"{', '.join(paths)}: no job was found")
     return found
+
+
+async def _check_names(api: Api, found: list[tuple[Place, Manifest]]) -> None:
+    """Refuse queues and priority classes that the jobs cannot use, before anything is created."""
+    names = await cluster_names(api)
+    for place, manifest in found:
+        try:
+            notes = check_names(manifest, names)
+        except SubmitError as error:
+            raise BadInput(f"{place}: {error}") from None
+        for note in notes:
+            tell(f"warning: {manifest.document['kind']} {manifest.namespace}/{manifest.name}: {note}")
 
 
 def _show(made: list[Submitted], manifests: list[Manifest], dry_run: bool, output: str) -> None:

@@ -16,10 +16,11 @@ from maar.cli.support.exits import BadInput
 from maar.cli.support.printing import UNWRAPPED, lines, printed
 from maar.kube.picture.manifests import documents_in
 from maar.kube.wire.errors import ManifestError
+from maar.model.words import count, number
 from maar.sim.report.scales import duration
 from maar.views.answers import WhatIfView
 from maar.views.records import Moved, PlanView
-from maar.web.api.asking import FORECAST, LONGEST, Question, WebEdit
+from maar.web.api.asking import FORECAST, LONGEST, Question, WebEdit, edit_problem
 
 WIDTH = 80
 NOTICED = 30.0
@@ -60,7 +61,7 @@ def _question(paths: tuple[str, ...]) -> Question:
             try:
                 edits.append(msgspec.convert(document, WebEdit))
             except msgspec.ValidationError as error:
-                raise BadInput(f"{place}: {error}") from None
+                raise BadInput(f"{place}: {edit_problem(str(error), document)}") from None
     except ManifestError as error:
         raise BadInput(str(error)) from None
     return Question(edits=edits, manifests=manifests)
@@ -82,7 +83,7 @@ def _parts(found: WhatIfView, wide: bool) -> Iterator[RenderableType]:
     if later:
         yield ""
         arrivals = "with" if found.forecast.arrivals else "without"
-        yield f"by forecasts, from {found.forecast.rollouts} roll-outs {arrivals} jobs that come later"
+        yield f"by forecasts, from {count(found.forecast.rollouts, 'roll-out')} {arrivals} jobs that come later"
         yield _table(later)
     if wide:
         yield ""
@@ -92,19 +93,19 @@ def _parts(found: WhatIfView, wide: bool) -> Iterator[RenderableType]:
 
 def _plan(plan: PlanView) -> Iterator[tuple[str, list[str]]]:
     """What the plan with the edits does, also what it would do without them."""
-    others = {kind: f"{count} of others" for kind, count in plan.others.items()}
+    others = {kind: f"{number(n)} of others" for kind, n in plan.others.items()}
     said = (
         ("bind", [_on(move) for move in plan.bind]),
         ("nominate", [_on(move) for move in plan.nominate]),
         ("evict", [_evicted(e.job, len(e.pods), e.beneficiary, e.reason) for e in plan.evict]),
         ("admit", list(plan.admit)),
-        ("resize", [f"{s.job}: {s.before} to {s.after} workers" for s in plan.sizes]),
+        ("resize", [f"{s.job}: {number(s.before)} to {count(s.after, 'worker')}" for s in plan.sizes]),
     )
     for kind, texts in said:
         texts += [others[kind]] if kind in others else []
         if texts:
             yield kind, texts
-    yield "wait", [f"{plan.waiting} jobs"]
+    yield "wait", [count(plan.waiting, "job")]
 
 
 def _on(move: Moved) -> str:
@@ -140,14 +141,14 @@ def _shifts(found: WhatIfView) -> Iterator[tuple[str, list[str]]]:
 
 
 def _rows(found: WhatIfView) -> Iterator[tuple[str, list[str]]]:
-    others = {kind: f"{count} of others" for kind, count in found.others.items() if count}
+    others = {kind: f"{number(n)} of others" for kind, n in found.others.items() if n}
     waits = [f"{r.job}: {'; '.join(dict.fromkeys(x.message for x in r.after))}" for r in found.reasons if r.after]
     said = (
         ("starts", list(found.starts), "starts"),
         ("starts no more", list(found.stays), "stays"),
         ("evicted", [_evicted(e.job, len(e.pods), e.beneficiary, e.reason) for e in found.evicted], "evicted"),
         ("not evicted", [e.job for e in found.spared], "spared"),
-        ("resized", [f"{s.job}: {s.before} to {s.after} workers" for s in found.resized], "resized"),
+        ("resized", [f"{s.job}: {number(s.before)} to {count(s.after, 'worker')}" for s in found.resized], "resized"),
         ("waits", waits, ""),
     )
     for what, texts, kind in said:
@@ -157,4 +158,4 @@ def _rows(found: WhatIfView) -> Iterator[tuple[str, list[str]]]:
 
 
 def _evicted(job: str, pods: int, beneficiary: str | None, reason: str) -> str:
-    return f"{job} ({pods} {'pod' if pods == 1 else 'pods'}) for {beneficiary or 'another job'}: {reason}"
+    return f"{job} ({count(pods, 'pod')}) for {beneficiary or 'another job'}: {reason}"

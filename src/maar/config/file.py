@@ -35,8 +35,9 @@ from maar.config.config import (
 from maar.config.flags import ARGUMENT_BESIDE_NAME, FLAG_UNDER_ARGUMENTS, HIERARCHY, read_flags, spellings
 from maar.config.metrics import NOT_GATHERED, USERS, read_metrics
 from maar.config.pools import read_pools
-from maar.config.problems import ConfigError, Findings, shown, unknown
+from maar.config.problems import ConfigError, Findings, shown
 from maar.config.yaml_text import read_yaml
+from maar.model.words import unknown
 
 KEYS = ("actions", "tiers", "configurations", "pools", "autoscaling", "tenants", "metrics")
 

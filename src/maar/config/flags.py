@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from maar.config.problems import Findings, plain, shown
+from maar.config.problems import Findings, shown
+from maar.model.words import plain
 
 FLAGS = {
     "job_order": "jobOrder",

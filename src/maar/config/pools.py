@@ -21,8 +21,9 @@ import msgspec
 
 from maar.config.arguments import read_arguments
 from maar.config.config import PoolOption, Registration
-from maar.config.problems import Findings, shown, unknown
+from maar.config.problems import Findings, shown
 from maar.model.durations import parse_duration
+from maar.model.words import unknown
 
 DEFAULT = "default"
 ALGORITHM = "elastic-fifo"

@@ -8,7 +8,8 @@ warning that says what is lost.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
+
+from maar.model.words import closest, unknown
 
 
 class ConfigError(Exception):
@@ -59,35 +60,6 @@ class Findings:
 
     def _at(self, path: str, text: str) -> str:
         return f"{self.source}: {path}: {text}" if path else f"{self.source}: {text}"
-
-
-def unknown(what: str, name: str, known: Iterable[str], also: Iterable[str] = ()) -> str:
-    """A message for an unknown name, with a suggestion and the known names. `also` is suggested but not listed."""
-    names = sorted(known)
-    close = closest(name, [*names, *also])
-    meant = f"did you mean `{close}`? " if close else ""
-    return f"unknown {what} `{name}`; {meant}known: {', '.join(names) or 'none'}"
-
-
-def closest(name: str, names: Iterable[str]) -> str | None:
-    """The known name that was probably meant.
-
-    A name that differs only in case and punctuation comes first, then the longest that has only some of the dotted
-    parts (`binpack.cpu` for `binpack.cpu.weight`, `mostrequested.weight` for `nodeorder.mostrequested.weight`).
-    """
-    known = list(names)
-    for other in known:
-        if plain(other) == plain(name):
-            return other
-    parts = [n for n in known if name.startswith(f"{n}.")] or [n for n in known if name.endswith(f".{n}")]
-    if parts:
-        return max(parts, key=len)
-    return next(iter(get_close_matches(name, known, n=1)), None)
-
-
-def plain(name: str) -> str:
-    """A name without case and punctuation."""
-    return "".join(c for c in name if c.isalnum()).lower()
 
 
 def shown(value: object) -> str:

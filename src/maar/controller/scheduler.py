@@ -37,6 +37,7 @@ from maar.controller.take_over import take_over
 from maar.controller.watching import Sink
 from maar.controller.writing.outbox import Outbox
 from maar.controller.writing.provisioning import Provisioning
+from maar.controller.writing.publishing import Publisher
 from maar.history.history import History
 from maar.kube.client.api import Api
 from maar.kube.client.backoff import Backoff
@@ -136,6 +137,7 @@ class Scheduler:
             self._clock,
         )
         self.loads = Gatherer(api, self.picture, lambda: config.config.metrics, self.look_again, self._clock)
+        self._publisher = Publisher(self._writer, config, settings, self._is_first, self._clock)
         self._learner = Learner(self.picture.learn, self._trigger, settings.learn_every)
         if known is not None:
             self._remember(known)
@@ -154,6 +156,10 @@ class Scheduler:
     def _leads(self) -> bool:
         """Whether no other instance of Maar decides: false at once after this one was frozen for too long."""
         return self.leading and (self._intents is None or not self._intents.lost)
+
+    def _is_first(self) -> bool:
+        """Whether this process decides alone, or for the first shard."""
+        return self.shards is None or 0 in self.shards.holding.shards
 
     @property
     def _writer(self) -> Api:
@@ -330,16 +336,19 @@ class Scheduler:
 
     async def lead(self) -> None:
         """Decide until cancelled; then let writes in flight finish, unless the lease is lost."""
-        gathering = asyncio.create_task(self.loads.run())
+        beside = [asyncio.create_task(self.loads.run())]
         try:
             if self.shards is None:
                 await self.take_over()
             self.leading = not self._settings.dry_run
+            if self.leading:
+                beside.append(asyncio.create_task(self._publisher.run()))
             await self.loop.run()
         finally:
             self.leading = False
-            gathering.cancel()
-            await asyncio.gather(gathering, return_exceptions=True)
+            for task in beside:
+                task.cancel()
+            await asyncio.gather(*beside, return_exceptions=True)
             if self._intents is None or not self._intents.lost:
                 await self.executor.drain(LAST_WRITES)
             self.executor.stop()

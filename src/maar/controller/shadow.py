@@ -12,6 +12,7 @@ import msgspec
 from maar.controller.loop import Cycle
 from maar.controller.snapshots.cache import Cache
 from maar.model.tasks import Status
+from maar.model.words import count
 
 STARTED = (Status.BOUND, Status.RELEASING, Status.SUCCEEDED, Status.FAILED)
 """Statuses of a pod with a node; a short pod may have ended before the next cycle."""
@@ -40,9 +41,10 @@ class Comparison(msgspec.Struct):
         both = self.same_node + self.other_node
         sooner = self.seconds_earlier / both if both else 0.0
         return (
-            f"shadow: {both} pods started by both ({self.same_node} on the same node, "
+            f"shadow: {count(both, 'pod')} started by both ({self.same_node} on the same node, "
             f"{sooner:.1f} s earlier by Maar on average), "
-            f"{self.only_theirs} only by the other, {waiting} only by Maar, {self.would_evict} evictions only by Maar"
+            f"{self.only_theirs} only by the other, {waiting} only by Maar, "
+            f"{count(self.would_evict, 'eviction')} only by Maar"
         )
 
 

@@ -17,6 +17,7 @@ from maar.demo.sizes import ROLES, SizeLedger
 from maar.kube.read.requests import pod_requests
 from maar.kube.wire.pods import Pod
 from maar.model.resources import allocatable
+from maar.model.words import count as counted
 
 Obj = dict[str, Any]
 
@@ -200,8 +201,11 @@ def scoreboard(ledger: Ledger) -> list[tuple[str, str]]:
     part = ledger.in_part()
     area = ledger.gpu_seconds / ledger.offered_seconds if ledger.offered_seconds else 0.0
     lines = [
-        ("bound", f"{len(bound)} pods of {len({life.gang for life in bound})} gangs"),
-        ("evicted", f"{len(evicted)} pods{_named(evicted)}; lost with their node: {len(lost)}{_named(lost)}"),
+        ("bound", f"{counted(len(bound), 'pod')} of {counted(len({life.gang for life in bound}), 'gang')}"),
+        (
+            "evicted",
+            f"{counted(len(evicted), 'pod')}{_named(evicted)}; lost with their node: {len(lost)}{_named(lost)}",
+        ),
         ("over-commits", f"{len(ledger.over)} (checked after each of {ledger.looks} changes to pods on nodes)"),
         ("gangs in part", f"{len(part)} of {len(ledger.gangs)}{': ' + ', '.join(part) if part else ''}"),
         (

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from maar.demo.picture import GPU
+from maar.model.words import count
 
 Obj = dict[str, Any]
 
@@ -64,7 +65,7 @@ class SizeLedger:
         self.jobs[now.name] = now
         self.changes[_change(0 if before is None else before.size, now.size)] += 1
         if not now.within:
-            self.outside.append(f"{now.name}: {now.size} workers, of {now.low} to {now.high}")
+            self.outside.append(f"{now.name}: {count(now.size, 'worker')}, of {now.low} to {now.high}")
 
     def sizes(self) -> dict[str, int]:
         return {name: job.size for name, job in self.jobs.items()}
@@ -118,6 +119,6 @@ def bars(jobs: Iterable[Breather], before: Mapping[str, int]) -> list[str]:
         was = before.get(job.name, 0)
         change = f"{was} -> {job.size}" if was != job.size else f"{job.size}"
         bar = "■" * job.size + "·" * (job.high - job.size) + " " * (wide - job.high)
-        asks = f"{job.low}..{job.high} x {job.gpus} GPUs"
+        asks = f"{job.low}..{job.high} x {count(job.gpus, 'GPU')}"
         lines.append(f"{job.pool:<5} {job.name:<8} {bar}  {change:<9} ({asks})")
     return lines

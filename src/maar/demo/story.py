@@ -16,6 +16,7 @@ from maar.demo.score import EVICTED, LOST
 from maar.demo.teller import Teller
 from maar.embedded.http.faults import all_binds
 from maar.embedded.objects.store import Event
+from maar.model.words import count as counted
 
 BERT = Gang("bert", 4, 8, "research")
 RESNET = Gang("resnet", 4, 4, "research", "low")
@@ -116,7 +117,8 @@ class Story(Teller):
         await self.until_running(SPEECH, *(gang for gang in FIRST if gang.name in self._jobs_on(node)))
         await self.box.until(lambda: not self._jobs_on(node), f"no pod is left on {node}")
         lost = len(self.box.ledger.disrupted(LOST))
-        self.tell(f"{lost} pods were lost; {SPEECH.name} is whole again, on {', '.join(self.box.nodes_of(SPEECH))}")
+        nodes = ", ".join(self.box.nodes_of(SPEECH))
+        self.tell(f"{counted(lost, 'pod was', 'pods were')} lost; {SPEECH.name} is whole again, on {nodes}")
         await self.show()
         self.box.kubelets.revive(node)
         await self.box.until(lambda: self.box.ledger.nodes[node][0], f"{node} is ready again")

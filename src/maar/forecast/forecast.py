@@ -22,6 +22,7 @@ from maar.forecast.start import Begin, State, begin, settled
 from maar.model.plan import Plan
 from maar.model.snapshot import Cluster, Snapshot
 from maar.model.tasks import Task
+from maar.model.words import count
 
 ROLLOUTS = 32
 HOUR = 3600.0
@@ -163,7 +164,8 @@ def _of_job(begin: Begin, now: float, outcomes: Sequence[Outcome], never: str) -
     start = span(starts)
     if start.p50 is None:
         started = sum(at < math.inf for at in starts)
-        why = f"started in {started} of {len(starts)} roll-outs: it waits for jobs of unknown run time, or too long"
+        played = f"{started} of {count(len(starts), 'roll-out')}"
+        why = f"started in {played}: it waits for jobs of unknown run time, or too long"
         return JobForecast(key, queue, begin.state, Verdict.UNKNOWN, why)
     soon = sum(at <= now + HOUR for at in starts) / len(starts)
     return JobForecast(key, queue, begin.state, Verdict.EXPECTED, "", start, finish, soon)

@@ -19,6 +19,8 @@ from maar.config.gangs import victims_named_outside
 from maar.model.jobs import Job
 from maar.model.reasons import Reason
 from maar.model.tasks import Status
+from maar.model.words import count as counted
+from maar.model.words import number
 from maar.session import subgroups
 from maar.session.hooks import GangRules, Vote
 from maar.session.register import Register
@@ -95,7 +97,7 @@ class Gang:
         state, since = self._session.state, self._session.waiting_since(job)
         count = int(state.job_pending[job.index] + state.job_nominated[job.index] + state.job_ready[job.index])
         if count < job.min_member:
-            what = f"needs {job.min_member} pods, only {count} can be placed ({_OTHERS})"
+            what = f"needs {counted(job.min_member, 'pod')}, only {number(count)} can be placed ({_OTHERS})"
             return Reason(NAME, "NotEnoughTasks", what, needs=job.min_member, has=count, since=since)
         minimums = self._role_minimums(job)
         if minimums:
@@ -104,7 +106,8 @@ class Gang:
             for role in self._session.snapshot.jobs.roles[job.index]:
                 minimum, there = minimums.get(role.index, 0), int((roles == role.index).sum())
                 if there < minimum:
-                    what = f"role `{role.name}` needs {minimum} pods, only {there} can be placed ({_OTHERS})"
+                    needs = f"role `{role.name}` needs {counted(minimum, 'pod')}"
+                    what = f"{needs}, only {number(there)} can be placed ({_OTHERS})"
                     return Reason(NAME, "NotEnoughPodsOfTask", what, needs=minimum, has=there, since=since)
         return self._valid_subgroups(job) if job.subgroups else None
 
@@ -114,7 +117,9 @@ class Gang:
         there, complete = book.count(subgroups.USABLE), book.complete(subgroups.USABLE)
         for i, policy in enumerate(job.subgroups):
             if complete[i] < policy.least:
-                needs = f"policy `{policy.name}` needs {policy.least} subgroups of {policy.size} pods"
+                needs = (
+                    f"policy `{policy.name}` needs {counted(policy.least, 'subgroup')} of {counted(policy.size, 'pod')}"
+                )
                 what = f"{needs}, only {complete[i]} have enough ({_OTHERS})"
                 short = [s for s in range(len(book)) if book.policy[s] == i and there[s] < book.size[s]]
                 if short:

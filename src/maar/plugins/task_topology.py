@@ -20,6 +20,8 @@ from maar.model.jobs import Job
 from maar.model.reasons import Reason
 from maar.model.resources import CPU, MEMORY, PODS, Floats, Ints, Mask
 from maar.model.tasks import Status
+from maar.model.words import count as counted
+from maar.model.words import number
 from maar.plugins.support.buckets import OUTSIDE, Buckets, Wishes, fill, unknown_role, wishes_of
 from maar.session.register import Register
 from maar.session.session import Session
@@ -127,7 +129,7 @@ def problem_of(session: Session, job: Job) -> str:
         return topology.problem
     size = int(session.snapshot.jobs.sizes[job.index])
     if size > MOST_PODS:
-        return f"the job has {size} pods, expected at most {MOST_PODS}"
+        return f"the job has {counted(size, 'pod')}, expected at most {number(MOST_PODS)}"
     roles = session.snapshot.jobs.role_names[job.index]
     if len(roles) > MOST_ROLES:
         return f"the job has {len(roles)} roles, expected at most {MOST_ROLES}"

@@ -22,6 +22,7 @@ from maar.model.durations import parse_duration
 from maar.model.jobs import Job
 from maar.model.resources import Floats, Ints, Mask
 from maar.model.tasks import Status
+from maar.model.words import count as counted
 from maar.plugins.support.hours import Hours, Opening, clock, opening, parse_hours, parse_zone
 from maar.session.eviction.departures import surplus_for, unit_for
 from maar.session.eviction.protection import unprotected
@@ -197,7 +198,7 @@ class Tdm:
                     session.wake(session.now + self._period)
 
     def _why(self, job: Job, count: int, zone: str) -> str:
-        ended = f"revoked: {count} pods of `{job.key}`: the hours of revocable zone `{zone}` have ended"
+        ended = f"revoked: {counted(count, 'pod')} of `{job.key}`: the hours of revocable zone `{zone}` have ended"
         wrong = job.budget.problem if job.budget is not None else ""
         return f"{ended}; its budget is ignored: {wrong}" if wrong else ended
 

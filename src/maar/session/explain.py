@@ -18,6 +18,8 @@ from maar.model.jobs import Job
 from maar.model.reasons import LOCKED, Reason
 from maar.model.resources import PODS, Ints, Mask, in_words, scarce_first
 from maar.model.tasks import Status
+from maar.model.words import count as counted
+from maar.model.words import number
 from maar.session import never
 from maar.session.hooks import Limit, Rejection
 from maar.session.placement import (
@@ -88,7 +90,7 @@ def _why(session: Session, job: Job) -> list[Reason]:
         queues.append(overused)
     reasons = _without_the_obvious(session, nodes, queues)
     if not reasons and lacking > 1:
-        what = f"its {lacking} missing pods fit one by one but not together"
+        what = f"its {counted(lacking, 'missing pod')} fit one by one but not together"
         reasons.append(Reason("allocate", "NotTogether", what))
     if not reasons and not session.state.job_nominated[job.index]:
         reasons.append(Reason("allocate", "NotReached", "fits, but was not reached in this cycle"))
@@ -119,7 +121,7 @@ def why_subgroups_wait(session: Session, job: Job) -> list[Reason]:
     if overused is not None and not reasons:
         reasons.append(overused)
     if not reasons and lacking > 1:
-        what = f"its {lacking} missing pods fit one by one but not together"
+        what = f"its {counted(lacking, 'missing pod')} fit one by one but not together"
         reasons.append(Reason("allocate", "NotTogether", what))
     if not reasons and not session.state.job_nominated[job.index]:
         reasons.append(Reason("allocate", "NotReached", "fits, but was not reached in this cycle"))
@@ -150,12 +152,12 @@ def _why_part(session: Session, job: Job, part: Part, within: Mask | None, is_ne
             nodes.append(reason)
     found = _without_the_obvious(session, nodes, queues)
     if not found and part.whole:
-        what = f"its {part.size} missing pods fit one by one but not together"
+        what = f"its {counted(part.size, 'missing pod')} fit one by one but not together"
         found.append(Reason("allocate", "NotTogether", what))
     if part.subgroup < 0:
         return found
     near = f" within one {closeness.words}" if closeness is not None and closeness.hard else ""
-    pods = "1 more pod" if not part.whole else f"{part.size} pod{'' if part.size == 1 else 's'}{near}"
+    pods = "1 more pod" if not part.whole else f"{counted(part.size, 'pod')}{near}"
     head = f"subgroup `{book.names[part.subgroup]}` ({pods})"
     policy = book.policies[int(book.policy[part.subgroup])]
     lasting = f"a subgroup of `{policy.name}`"
@@ -174,7 +176,8 @@ def _too_few_pods(session: Session, job: Job) -> list[Reason]:
     book = subgroups_of(session, job)
     there, pending = book.count(USABLE), book.count((Status.PENDING,))
     for s in np.flatnonzero((pending > 0) & (there < book.size)).tolist():
-        needs = f"subgroup `{book.names[s]}` needs {book.size[s]} pods, only {there[s]} can be placed"
+        size = counted(int(book.size[s]), "pod")
+        needs = f"subgroup `{book.names[s]}` needs {size}, only {number(int(there[s]))} can be placed"
         others = "the others do not exist, are blocked or have ended"
         lasting = f"a subgroup of `{book.policies[int(book.policy[s])].name}` has too few pods"
         return [
@@ -270,13 +273,13 @@ def _count_nodes(
     causes = _causes(session, job, group, fits, limits)
     total, fitting = len(fits), int((fits > 0).sum())
     counts = {code: n for code, _, n, _ in causes}
-    words = ", ".join(f"{n} {text}" for _, text, n, _ in causes)
+    words = ", ".join(f"{number(n)} {text}" for _, text, n, _ in causes)
     scarce = next((c for c in causes if c[0].startswith("short:")), None)
     resource = scarce[0].removeprefix("short:") if scarce else ""
-    head = f"{fitting}/{total} nodes fit"
+    head = f"{number(fitting)}/{number(total)} nodes fit"
     if room > 0:
         where = "the best domain has room for" if close else "there is room for"
-        head = f"needs {wanted} pods together, {where} {min(room, wanted)}: {head}"
+        head = f"needs {counted(wanted, 'pod', 'pods together')}, {where} {number(min(room, wanted))}: {head}"
     dim = session.snapshot.axes.index[resource] if resource else -1
     # What it waits for besides locks: these come and go with other jobs.
     own = _causes(session, job, group, unlocked, limits, locks=False) if LOCKED in counts else causes
@@ -317,7 +320,7 @@ def _asks(session: Session, group: Group, wanted: int) -> str:
     request, names = session.view(group.shape).request, session.snapshot.axes.names
     dims = [d for d in scarce_first(session.snapshot.axes, request) if names[d] != PODS]
     each = ", ".join(f"{in_words(names[d], int(request[d]))} {names[d]}" for d in dims)
-    pods = f"{wanted} pod{'' if wanted == 1 else 's'}"
+    pods = counted(wanted, "pod")
     return f"{pods} with {each}{' each' if wanted > 1 else ''}" if each else pods
 
 

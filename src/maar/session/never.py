@@ -13,6 +13,8 @@ from maar.model.jobs import Closeness, Job
 from maar.model.reasons import LOCKED, Never, Reason
 from maar.model.resources import PODS, UNLIMITED, Ints, Mask, in_words, scarce_first
 from maar.model.tasks import Status
+from maar.model.words import count as counted
+from maar.model.words import number
 from maar.session.placement import Group, domains_of
 from maar.session.session import Session
 
@@ -46,9 +48,9 @@ def by_nodes(session: Session, job: Job, group: Group, count: int, reason: Reaso
     holds = _holds(session, group.shape)
     if not holds.any():
         return _proved(reason, NODE, f"{NOW}: {_too_large(session, group.shape, usable)}")
-    pods = "1 pod" if count == 1 else f"{count} pods together"
+    pods = counted(count, "pod", "pods together")
     if int(holds.sum()) < count:
-        what = f"needs {pods}, all nodes hold {holds.sum()} if nothing else runs"
+        what = f"needs {pods}, all nodes hold {number(int(holds.sum()))} if nothing else runs"
         return _proved(reason, CLUSTER, f"{NOW}: {what}: add nodes, or lower its minimum")
     if not alone or job.closeness is None or not job.closeness.hard:
         return reason
@@ -65,8 +67,8 @@ def by_domains(
     most = _largest_domain(session, group.shape, masks)
     if most is None or most >= count:
         return reason
-    pods = "1 pod" if count == 1 else f"{count} pods together"
-    what = f"needs {pods} within one {closeness.words}, the largest holds {most} if nothing else runs"
+    pods = counted(count, "pod", "pods together")
+    what = f"needs {pods} within one {closeness.words}, the largest holds {number(most)} if nothing else runs"
     return _proved(reason, DOMAIN, f"{NOW}: {what}: allow a wider domain, or lower its minimum")
 
 
@@ -105,7 +107,9 @@ def by_pool(session: Session, shape: int, least: int, nodes: Mask, pool: str, re
         what = _too_large(session, shape, usable)
         return _proved(reason, NODE, f"never in pool `{pool}` as it is: {what}")
     if int(holds.sum()) < least:
-        what = f"needs at least {least} workers, its nodes hold {holds.sum()} if nothing else runs"
+        what = (
+            f"needs at least {counted(least, 'worker')}, its nodes hold {number(int(holds.sum()))} if nothing else runs"
+        )
         return _proved(reason, POOL, f"never in pool `{pool}` as it is: {what}: add nodes, or lower its minimum")
     return reason
 

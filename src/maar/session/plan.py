@@ -14,6 +14,7 @@ from maar.model.plan import Admit, Bind, Cause, Deserves, Evict, Nominate, Plan,
 from maar.model.reasons import Reason
 from maar.model.tasks import QUEUE_GATE, Gate, Status
 from maar.model.verdicts import verdict
+from maar.model.words import count as counted
 from maar.session import never
 from maar.session.eviction.making_room import needs_of
 from maar.session.eviction.protection import beyond_share
@@ -156,7 +157,7 @@ def _reasons(session: Session, job: Job) -> list[Reason]:
     if len(promised):
         names = session.snapshot.nodes.names
         nodes = ", ".join(dict.fromkeys(names[row] for row in session.state.node[promised].tolist()))
-        what = f"{len(promised)} pods wait for room that is being freed on {nodes}"
+        what = f"{counted(len(promised), 'pod waits', 'pods wait')} for room that is being freed on {nodes}"
         lasting = "room is being freed for its pods"
         reasons.append(Reason("allocate", "Nominated", what, since=since, lasting=lasting))
     if len(coming(session, job)) > len(promised) and (leaving := old_pods(session, job)):
@@ -183,7 +184,7 @@ def _why_blocked(session: Session, job: Job) -> list[Reason]:
         opened = sum(t in session.ungated for t in blocked.tolist())
         until = f", removed from {opened} in this cycle" if opened else " until the queue admits them"
         count = int(closed.sum())
-        what = f"{count} pod{'' if count == 1 else 's'} gated by `{QUEUE_GATE}`{until}"
+        what = f"{counted(count, 'pod')} gated by `{QUEUE_GATE}`{until}"
         lasting = f"pods are gated by `{QUEUE_GATE}` until the queue admits them"
         reasons.extend(session.gated.get(job.index, ()))
         reasons.append(Reason("maar", "Gated", what, queue=job.queue, since=since, lasting=lasting))
@@ -205,7 +206,7 @@ def _gave_way(session: Session, job: Job) -> list[Reason]:
     if not gone:
         return []
     takers = ", ".join(dict.fromkeys(f"`{session.evictions[t].beneficiary.key}`" for t in gone))
-    what = f"{len(gone)} pods would fit, but their room goes to {takers}"
+    what = f"{counted(len(gone), 'pod')} would fit, but the room goes to {takers}"
     lasting = "its pods would fit, but a more important job takes their room"
     return [Reason("allocate", "GaveWay", what, since=session.waiting_since(job), lasting=lasting)]
 

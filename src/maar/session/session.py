@@ -208,7 +208,9 @@ class Session:
 
     def _why_held(self, job: Job) -> str:
         if not self._has_started(job):
-            return "held by its owner: it does not start before the annotation `maar.dev/hold` is removed"
+            # What follows `@` in a key tells gangs of one name apart: no object has it in its name.
+            release = f"`maar release {job.key.partition('@')[0]}`"
+            return f"held by its owner with `maar.dev/hold`: it does not start before {release}"
         if self.can_stop(job):
             return "held by its owner: it is being stopped, as the annotation `maar.dev/hold: stop` says"
         how = "delete the job, or its pods, to stop it"

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from maar.model.reasons import Reason
+from maar.model.words import count
 from maar.shards.map import ShardMap
 from maar.shards.slots import slot_of
 from maar.shards.wants import Want
@@ -53,7 +54,8 @@ def borrowing(want: Want, away: int, since: float) -> Reason:
     """Why a job with a want waits. `away`: how many of its nodes belong to other shards."""
     what = f"its pods fit, and {away} of their nodes are being borrowed from other shards"
     if want.asks:
-        what = f"its pods fit when {len(want.victims)} pods of other shards have left"
+        others = count(len(want.victims), "pod of other shards has", "pods of other shards have")
+        what = f"its pods fit when {others} left"
     return Reason("shards", "Borrowing", what, since=since, lasting="borrows nodes from other shards")
 
 

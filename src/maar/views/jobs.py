@@ -11,6 +11,8 @@ from maar.model.jobs import Job, OnHold
 from maar.model.reasons import Reason, in_one_line
 from maar.model.tasks import Status
 from maar.model.verdicts import verdict
+from maar.model.words import count as counted
+from maar.model.words import meant, nearest
 from maar.views.records import (
     AheadView,
     BoundsView,
@@ -51,7 +53,8 @@ class NoJob(Exception):
 def job_named(tally: Tally, name: str, sight: Sight) -> str:
     """The key of the job that `namespace/name` names: its own name, or that of its object; raises `NoJob`."""
     if not sight.of(name):
-        raise NoJob("no such job that you may see")
+        near = nearest(name, _visible_names(tally, name.partition("/")[0], sight))
+        raise NoJob(f"no such job that you may see{meant(near)}")
     if name in tally.snapshot.jobs.number:
         return name
     namespace, _, last = name.partition("/")
@@ -59,11 +62,19 @@ def job_named(tally: Tally, name: str, sight: Sight) -> str:
         key for key, owner in tally.owners.items() if owner.name == last and key.partition("/")[0] == namespace
     )
     if not mine:
-        raise NoJob("no such job that you may see")
+        raise NoJob(f"no such job that you may see{meant(nearest(name, _visible_names(tally, namespace, sight)))}")
     if len(mine) > 1:
         more = f" and {len(mine) - 5} more" if len(mine) > 5 else ""
-        raise NoJob(f"this object stands for {len(mine)} jobs: name one of {', '.join(mine[:5])}{more}")
+        raise NoJob(f"this object stands for {counted(len(mine), 'job')}: name one of {', '.join(mine[:5])}{more}")
     return mine[0]
+
+
+def _visible_names(tally: Tally, first: str, sight: Sight) -> list[str]:
+    """The names of all jobs that a viewer may see, those of one namespace first."""
+    jobs = tally.snapshot.jobs.jobs
+    keys = (jobs[row].key for row in visible_rows(tally, sight))
+    names = {f"{key.partition('/')[0]}/{o.name}" if (o := tally.owners.get(key)) is not None else key for key in keys}
+    return sorted(names, key=lambda name: (name.partition("/")[0] != first, name))
 
 
 def job_view(tally: Tally, row: int, sight: Sight) -> JobView:

@@ -14,10 +14,10 @@ import msgspec
 from msgspec.structs import replace
 
 from maar.config.config import Config
-from maar.config.problems import closest, unknown
 from maar.model.jobs import Job
 from maar.model.resources import LARGEST, quantity
 from maar.model.snapshot import Cluster
+from maar.model.words import closest, unknown
 from maar.shards.shard import Standing
 
 T = TypeVar("T")

@@ -9,6 +9,8 @@ from maar.model.queues import QueueTree
 from maar.model.resources import PODS, quantity
 from maar.model.shapes import Shape
 from maar.model.tasks import Status, Task
+from maar.model.words import count as counted
+from maar.model.words import number
 from maar.whatif.edit import (
     Edit,
     EditError,
@@ -45,7 +47,7 @@ class AddJobs(Edit, frozen=True):
         return replace(scene, cluster=added)
 
     def words(self, scene: Scene) -> str:
-        count = f"{len(self.tasks)} pod{'' if len(self.tasks) == 1 else 's'}"
+        count = counted(len(self.tasks), "pod")
         return f"add job{'' if len(self.jobs) == 1 else 's'} {quoted(job.key for job in self.jobs)} with {count}"
 
 
@@ -137,7 +139,7 @@ class SetMinimum(Edit, frozen=True):
     def words(self, scene: Scene) -> str:
         now = job_of(scene, self.job).min_member
         verb = "raise" if self.minimum >= now else "lower"
-        return f"{verb} the minimum of `{self.job}` from {now} to {self.minimum} pod{'' if self.minimum == 1 else 's'}"
+        return f"{verb} the minimum of `{self.job}` from {number(now)} to {counted(self.minimum, 'pod')}"
 
 
 class SetQueue(Edit, frozen=True):

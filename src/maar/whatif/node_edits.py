@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from maar.model.nodes import HOSTNAME, Node
 from maar.model.tasks import Status, Task
+from maar.model.words import count as counted
 from maar.whatif.edit import Edit, EditError, Scene, at_least, found, new, quoted, swapped
 
 CORDONED = "node.kubernetes.io/unschedulable"
@@ -46,7 +47,7 @@ class AddNodesLike(Edit, frozen=True):
         return replace(scene, cluster=replace(cluster, nodes=(*cluster.nodes, *copies)))
 
     def words(self, scene: Scene) -> str:
-        return f"add {self.count} node{'' if self.count == 1 else 's'} like `{self.like}`"
+        return f"add {counted(self.count, 'node')} like `{self.like}`"
 
 
 def copy_of(node: Node, name: str) -> Node:

@@ -336,7 +336,7 @@ def test_kubeconfig_comes_from_the_environment_and_may_be_several(tmp_path: Path
 @pytest.mark.parametrize(
     ("text", "context", "expected"),
     [
-        ("current-context: main", None, "unknown context `main`; known:"),
+        ("current-context: main", None, "this kubeconfig has no contexts"),
         ("contexts: [{name: gpu-1, context: {}}]", "gpu1", "did you mean `gpu-1`? known: gpu-1"),
         ("contexts: [{name: training, context: {}}]", None, "no current-context; name one of: training"),
         ("contexts: [{name: a, context: {cluster: b}}]", "a", "not a kubeconfig: "),

@@ -151,6 +151,84 @@ def test_what_is_wrong_has_a_path(change: Any, field: str, problem: str) -> None
     assert 400 == refused.value.status
 
 
+VALUES = {
+    "maar.dev/hold": "please",
+    "maar.dev/max-runtime": "soon",
+    "maar.dev/last-checkpoint-time": "yesterday",
+    "maar.dev/topology-mode": "firm",
+    "maar.dev/gang": "truee",
+    "volcano.sh/sla-waiting-time": "quickly",
+    "volcano.sh/preemptable": "maybe",
+    "volcano.sh/jdb-min-available": "half",
+    "volcano.sh/jdb-max-unavailable": "x%",
+    "volcano.sh/task-topology-task-order": "a,b;c",
+}
+"""Annotations that Maar reads on every job, with values that it cannot use."""
+ON_PODS = {
+    **VALUES,
+    "volcano.sh/cooldown-time": "a while",
+    "volcano.sh/task-priority": "first",
+    "volcano.sh/resource-strategy-scoring-type": "Most",
+    "volcano.sh/resource-strategy-weight": "{",
+}
+ELASTIC = {
+    "maar.dev/min-workers": "few",
+    "maar.dev/max-workers": "0",
+    "maar.dev/epochs": "-1",
+    "maar.dev/restart-seconds": "long",
+}
+
+
+@pytest.mark.parametrize("scene", SCENES)
+@pytest.mark.parametrize("key", VALUES)
+def test_every_annotation_of_every_kind_is_checked_by_its_reader(scene: str, key: str) -> None:
+    item = submitted(scene)
+    item["metadata"].setdefault("annotations", {})[key] = VALUES[key]
+    with pytest.raises(BadManifest) as refused:
+        prepared(item)
+    assert f"metadata.annotations.{key}" == refused.value.field
+    assert "expected" in refused.value.problem
+
+
+@pytest.mark.parametrize("key", ON_PODS)
+def test_every_annotation_of_pods_is_checked_by_its_reader(key: str) -> None:
+    for scene, base in (("PyTorchJob", "spec.pytorchReplicaSpecs.Worker.template."), ("a pod", "")):
+        item = submitted(scene)
+        holder = role(item)["template"] if base else item
+        holder.setdefault("metadata", {}).setdefault("annotations", {})[key] = ON_PODS[key]
+        with pytest.raises(BadManifest) as refused:
+            prepared(item)
+        assert f"{base}metadata.annotations.{key}" == refused.value.field
+
+
+@pytest.mark.parametrize("key", ELASTIC)
+def test_annotations_of_elastic_jobs_are_checked_by_their_reader(key: str) -> None:
+    for scene in ("PyTorchJob", "Job", "RayCluster"):
+        item = with_notes(submitted(scene), min_workers="1", max_workers="4")
+        item["metadata"]["annotations"][key] = ELASTIC[key]
+        with pytest.raises(BadManifest) as refused:
+            prepared(item)
+        assert f"metadata.annotations.{key}" == refused.value.field
+
+
+@pytest.mark.parametrize(
+    ("notes", "key"),
+    [
+        ({"pod_group": "g", "pod_group_size": "all"}, "pod_group_size"),
+        (
+            {"scheduling.k8s.io/group-name": "g", "scheduling.volcano.sh/group-min-member": "two"},
+            "scheduling.volcano.sh/group-min-member",
+        ),
+    ],
+)
+def test_the_size_of_a_gang_that_pods_state_is_checked(notes: dict[str, str], key: str) -> None:
+    item = submitted("a pod")
+    item["metadata"]["annotations"] = notes
+    with pytest.raises(BadManifest) as refused:
+        prepared(item)
+    assert f"metadata.annotations.{key}" == refused.value.field
+
+
 def role(item: Json) -> Json:
     made: Json = item["spec"]["pytorchReplicaSpecs"]["Worker"]
     return made

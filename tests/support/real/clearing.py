@@ -25,7 +25,8 @@ CLEARED = (
     ("v1", "Node"),
     ("v1", "Event"),
 )
-MEMORY = "/api/v1/namespaces/kube-system/configmaps/maar-state"  # what Maar remembers
+OWN = "/api/v1/namespaces/kube-system/configmaps/"
+OURS = ("maar-state", "maar-configuration")  # what Maar remembers, and what it publishes
 BUILT_IN = ("system-cluster-critical", "system-node-critical")  # priority classes
 
 
@@ -40,11 +41,12 @@ def clear(api: Api, crds: Iterable[Object]) -> None:
         kinds.append((f"{crd['spec']['group']}/{served[0]}", crd["spec"]["names"]["kind"]))
     for api_version, kind in kinds:
         _clear(api, api_version, kind)
-    try:
-        api.request("DELETE", MEMORY)
-    except Refused as refused:
-        if refused.status != 404:
-            raise
+    for name in OURS:
+        try:
+            api.request("DELETE", f"{OWN}{name}")
+        except Refused as refused:
+            if refused.status != 404:
+                raise
 
 
 def _clear(api: Api, api_version: str, kind: str) -> None:

@@ -21,6 +21,7 @@ from maar.kube.client.access import Access, load_access
 from maar.kube.client.api import Api
 from maar.kube.client.errors import AlreadyExists, Forbidden, Invalid, NotFound, TooManyRequests, Unreachable
 from maar.kube.submit.errors import SubmitError
+from maar.kube.wire.api_resources import QUEUES
 from maar.views.sight import Sight
 from maar.web.api.access import AUDIENCE, User
 from maar.web.api.errors import Refused
@@ -139,6 +140,7 @@ async def there(web: Web, path: str) -> Any:
 def test_a_job_is_created_held_resized_and_cancelled_with_the_token_of_its_caller(tmp_path: Path) -> None:
     async def story(web: Web) -> None:
         witness, user = Witness(web), await web.as_user(USER)
+        await queue(web, "red")
         status, made = await write(user, "POST", "/jobs", {"manifests": yaml.safe_dump(job())})
         assert 201 == status, made
         expected = {
@@ -168,6 +170,44 @@ def test_a_job_is_created_held_resized_and_cancelled_with_the_token_of_its_calle
             *[("user", "PATCH", f"{JOBS}/train")] * 5,
             ("user", "DELETE", f"{JOBS}/train"),
         ] == (witness.writes)
+
+    told(tmp_path, story)
+
+
+async def queue(web: Web, name: str, **annotations: str) -> None:
+    """Create a queue, and wait until users see it."""
+    body = {
+        "apiVersion": QUEUES.api_version,
+        "kind": QUEUES.kind,
+        "metadata": {"name": name, "annotations": annotations},
+    }
+    await web.cluster.api.create(QUEUES.path(), body)
+    admin = await web.as_user(ADMIN)
+    while name not in [one["name"] for one in (await admin.get("/queues"))["items"]]:
+        await asyncio.sleep(0.05)
+
+
+def test_queues_classes_and_values_that_maar_cannot_use_are_refused(tmp_path: Path) -> None:
+    async def story(web: Web) -> None:
+        witness, user = Witness(web), await web.as_user(USER)
+        await queue(web, "research")
+        await queue(web, "closed-club", **{"maar.dev/namespaces": "elsewhere"})
+        named = "scheduling.volcano.sh/queue-name"
+        note = "manifests[0].metadata.annotations"
+        for one, field, problem in (
+            (job(**{named: "researc"}), f"{note}.{named}", "unknown queue `researc`; did you mean `research`? known:"),
+            (job(**{named: "closed-club"}), f"{note}.{named}", "accepts no jobs of namespace"),
+            (job(**{"maar.dev/max-runtime": "soon"}), f"{note}.maar.dev/max-runtime", "not a duration: `soon`"),
+        ):
+            status, found = await write(user, "POST", "/jobs", {"manifests": [one]})
+            assert (True, field) == (status in (400, 422), found["field"]), found
+            assert problem in found["error"]
+        assert [] == [one for one in witness.writes if one[0] == "user"]
+        status, _ = await write(user, "POST", "/jobs", {"manifests": [job(**{named: "research"})]})
+        assert 201 == status
+        status, found = await write(user, "PATCH", f"/jobs/{MINE}/train", {"queue": "researc"})
+        assert (422, "queue") == (status, found["field"])
+        assert "did you mean `research`?" in found["error"]
 
     told(tmp_path, story)
 

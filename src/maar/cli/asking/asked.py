@@ -14,20 +14,23 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import click
 import msgspec
 
+from maar.cli.asking.configuration import Chosen, configuration
 from maar.cli.asking.here import Here, NotDecided
 from maar.cli.asking.learned import Learned, learned_from
 from maar.cli.asking.reading import Reading, read
 from maar.cli.asking.server import AGGREGATED, There, server_access
 from maar.cli.support.exits import BadInput, CannotRun
 from maar.cli.support.inputs import LENIENT
-from maar.cli.support.manifests import chosen_config
 from maar.cli.support.output import say, say_json, tell
 from maar.config.file import ConfigError
 from maar.controller.main import LEASE_NAMESPACE, NAME
 from maar.history.errors import BadAddress
-from maar.kube.client.access import load_access, load_namespace
+from maar.kube.client.access import Access, load_access, load_namespace
 from maar.kube.client.api import Api
 from maar.kube.client.errors import AccessError, ApiError
+from maar.kube.kinds import AnyKind
+from maar.kube.kinds.cluster import NAMESPACES, QUEUES
+from maar.model.queues import DEFAULT
 from maar.views.jobs import NoJob
 from maar.views.records import View
 from maar.web.api.answers import JobAnswer, JobsAnswer, NodesAnswer, QueuesAnswer, WhatIfAnswer
@@ -58,6 +61,12 @@ class Source(Protocol):
     async def job(self, key: str, seconds: float, when: bool = False) -> JobAnswer: ...
 
     async def what_if(self, question: Question) -> WhatIfAnswer: ...
+
+    async def namespaces(self) -> frozenset[str] | None:
+        """All namespaces of the cluster; `None` if they are not known."""
+
+    async def queue_names(self) -> frozenset[str] | None:
+        """All queues of the cluster; `None` if they are not known."""
 
 
 class Asked(NamedTuple):
@@ -103,15 +112,15 @@ CLUSTER_OPTIONS = (
 WHERE_OPTIONS = (
     click.option(
         "--server", envvar="MAAR_SERVER", metavar="URL",
-        help="Ask `maar web` there, with the token of the kubeconfig; `aggregated`: through the API server. "
-        "Default: read the cluster and decide here.",
+        help="Ask `maar web` there, with the token of the kubeconfig, if it has one; `aggregated`: through the API "
+        "server. Default: read the cluster and decide here.",
     ),
     click.option(
         "--server-ca", envvar="MAAR_SERVER_CA", metavar="FILE", help="Certificate authority of --server, in PEM."
     ),
     click.option(
         "--config", "config_file", metavar="FILE",
-        help="The scheduler's configuration, to decide here. Default: Maar's own (`maar config show`).",
+        help="The scheduler's configuration, to decide here. Default: that of the running Maar, else Maar's own.",
     ),
     LENIENT,
     click.option(
@@ -203,16 +212,25 @@ def _print(asked: Asked, source: Source, found: T, text: Callable[[T], str]) -> 
 @asynccontextmanager
 async def opened(asked: Asked) -> AsyncIterator[Source]:
     """Where answers come from: `maar web`, or this process."""
-    access = load_access(asked.kubeconfig, asked.context)
     through = asked.server == AGGREGATED
     if asked.server and not through:
-        api = await Api.open(server_access(asked.server, access, asked.server_ca))
+        api = await Api.open(server_access(asked.server, _token_source(asked), asked.server_ca))
     else:
-        api = await Api.open(access)
+        api = await Api.open(load_access(asked.kubeconfig, asked.context))
     try:
         yield There(api, ROOT if through else PREFIX) if asked.server else _Here(api, asked)
     finally:
         await api.close()
+
+
+def _token_source(asked: Asked) -> Access | None:
+    """The kubeconfig, which may have a token for `maar web`. Without one, some servers answer too: a demo does."""
+    try:
+        return load_access(asked.kubeconfig, asked.context)
+    except AccessError:
+        if asked.kubeconfig is not None or asked.context is not None:
+            raise  # the caller names it
+        return None
 
 
 class _Here:
@@ -221,10 +239,8 @@ class _Here:
     def __init__(self, api: Api, asked: Asked) -> None:
         self._api = api
         self._asked = asked
-        self._config, warnings = chosen_config(asked.config_file, asked.lenient)
-        for warning in warnings:
-            tell(f"warning: {warning}")
         self.notes: tuple[str, ...] = ()
+        self._reading: Reading | None = None
 
     async def jobs(self, seconds: float = 0.0) -> JobsAnswer:
         end = time.monotonic() + seconds
@@ -244,28 +260,40 @@ class _Here:
     async def what_if(self, question: Question) -> WhatIfAnswer:
         return (await self._look(bool(question.seconds))).what_if(question)
 
+    async def namespaces(self) -> frozenset[str] | None:
+        return self._known(NAMESPACES)
+
+    async def queue_names(self) -> frozenset[str] | None:
+        known = self._known(QUEUES)
+        return None if known is None else known | {DEFAULT}
+
+    def _known(self, kind: AnyKind) -> frozenset[str] | None:
+        """The names of a kind in the last reading, if all of them could be listed."""
+        reading = self._reading
+        if reading is None or kind in reading.hidden:
+            return None
+        return frozenset(item.name for of, item in reading.objects if of is kind)
+
     async def _look(self, forecasts: bool = False) -> Here:
-        reading = await read_cluster(self._api, self._asked)
-        self.notes = notes_about(reading, self._asked.config_file)
+        asked = self._asked
+        chosen = await configuration(self._api, asked.config_file, asked.lenient, asked.names, asked.home)
+        mine = tuple(dict.fromkeys((*asked.namespaces, asked.namespace)))
+        reading = await read(self._api, mine, chosen.names, asked.home, chosen.nodes, chosen.without)
+        self._reading = reading
+        self.notes = (*(f"warning: {warning}" for warning in chosen.warnings), *notes_about(reading, chosen))
         now, learned = time.time(), Learned()
         if forecasts and reading.whole:
             learned = await asyncio.to_thread(learned_from, self._asked.history, now)
             self.notes = (*self.notes, learned.note)
-        return Here(reading, self._config, now, learned)
+        return Here(reading, chosen.config, now, learned)
 
 
-async def read_cluster(api: Api, asked: Asked) -> Reading:
-    mine = tuple(dict.fromkeys((*asked.namespaces, asked.namespace)))
-    return await read(api, mine, frozenset(asked.names), asked.home)
-
-
-def notes_about(reading: Reading, config_file: str | None) -> tuple[str, ...]:
+def notes_about(reading: Reading, chosen: Chosen) -> tuple[str, ...]:
     """Where an answer comes from, and what it lacks."""
-    by = f"`{config_file}`" if config_file else "Maar's default configuration (--config)"
     unseen = f"you may not list {', '.join(reading.unseen)}"
     if not reading.whole:
         return (f"not decided here, reasons are those that the scheduler wrote: {unseen}",)
-    first = f"decided here, from what you may read, with {by}"
+    first = f"decided here, from what you may read, with {chosen.words}"
     return (first, f"this may differ from the scheduler's view: {unseen}") if reading.unseen else (first,)
 
 

@@ -15,6 +15,7 @@ from rich.table import Table
 
 from maar.cli.support.output import escaped
 from maar.cli.support.printing import UNWRAPPED, apart, lines, printed, when
+from maar.model.words import count, number, span
 from maar.sim.report.scales import duration
 from maar.views.records import (
     AheadView,
@@ -86,12 +87,12 @@ def _facts(found: JobDetail, now: float) -> Padding:
     table.add_column()
     table.add_column(overflow="fold")
     job, place = found.job, found.place
-    where = f", place {place.number} of {place.waiting}" if place is not None else ""
+    where = f", place {number(place.number)} of {number(place.waiting)}" if place is not None else ""
     table.add_row("queue", f"{job.queue or '-'}{where}")
     table.add_row("priority", str(job.priority))
     table.add_row("since", f"{when(job.since)}, {duration(max(now - job.since, 0.0))} ago")
     table.add_row("needs", lines([*map(_needs, found.needs), *_declared(found), _minimum(found)]))
-    table.add_row("has", ", ".join(f"{count} {status}" for status, count in job.pods.items()) or "no pods")
+    table.add_row("has", ", ".join(f"{number(n)} {status}" for status, n in job.pods.items()) or "no pods")
     if found.forecast.known:
         table.add_row("starts" if found.start != RUNS else "ends", _by(found.forecast, found.start == RUNS, now))
     return Padding(table, (0, 0, 0, 2))
@@ -99,7 +100,7 @@ def _facts(found: JobDetail, now: float) -> Padding:
 
 def _needs(needs: NeedsView) -> str:
     each = ", ".join(f"{amount} {name}" for name, amount in needs.requests.items())
-    pods = f"{needs.pods} {'pod' if needs.pods == 1 else 'pods'}" + (f" `{needs.role}`" if needs.role else "")
+    pods = count(needs.pods, "pod") + (f" `{needs.role}`" if needs.role else "")
     return f"{pods} with {each}{' each' if needs.pods > 1 else ''}" if each else pods
 
 
@@ -111,8 +112,10 @@ def _declared(found: JobDetail) -> list[str]:
 def _minimum(found: JobDetail) -> str:
     elastic = found.job.elastic
     if elastic is None:
-        return f"minimum: {found.job.minimum}"
-    return f"workers: {elastic.min} to {elastic.max}, now {elastic.now}"
+        there, least = sum(needs.pods for needs in found.needs), found.job.minimum
+        missing = f", of which {count(least - there, 'does', 'do')} not exist yet" if there < least else ""
+        return f"minimum: {count(least, 'pod')}{missing}"
+    return f"workers: {span(number(elastic.min), number(elastic.max))}, now {number(elastic.now)}"
 
 
 def _ahead(place: PlaceView, wide: bool) -> Iterator[RenderableType]:
@@ -128,7 +131,7 @@ def _ahead(place: PlaceView, wide: bool) -> Iterator[RenderableType]:
 def _table(title: str, ahead: Sequence[AheadView], most: int) -> Table:
     table = _rows((escaped(title), "because", "by"), ((one.name or ANOTHER, one.words, one.by) for one in ahead[:most]))
     if len(ahead) > most:
-        table.add_row(f"and {len(ahead) - most} more")
+        table.add_row(f"and {number(len(ahead) - most)} more")
     return table
 
 
@@ -154,7 +157,7 @@ def _effect(change: ChangeView) -> str:
     if change.delays:
         parts.append(f"{_few(change.delays)} does not start now")
     if change.others_lose:
-        parts.append(f"{change.others_lose} jobs of others lose by it")
+        parts.append(count(change.others_lose, "job of others loses", "jobs of others lose") + " by it")
     return "; ".join(parts) or "it starts"
 
 
@@ -184,10 +187,12 @@ def when_text(found: JobDetail, now: float) -> str:
 
 
 def _source(forecast: ForecastView) -> str:
-    of = f" of {forecast.wanted}" if forecast.wanted > forecast.rollouts else ""
+    of = f" of {number(forecast.wanted)}" if forecast.wanted > forecast.rollouts else ""
     ago = f", made {duration(forecast.age)} ago" if forecast.age is not None and forecast.age >= 1 else ""
     later = "with" if forecast.arrivals else "without"
-    return f"{forecast.rollouts}{of} roll-outs {later} jobs that come later{ago}"
+    later += " jobs that come later"
+    rollouts = "roll-out" if max(forecast.rollouts, forecast.wanted) == 1 else "roll-outs"
+    return f"{number(forecast.rollouts)}{of} {rollouts} {later}{ago}"
 
 
 def _trust(of: QualityView) -> str:
@@ -195,8 +200,7 @@ def _trust(of: QualityView) -> str:
     if of.coverage_p90 is None or of.judged == of.censored:
         return "none of its queue was judged yet"
     error = "" if of.median_error is None else f"; the median error of the first time was {duration(of.median_error)}"
-    jobs = "job" if of.judged == 1 else "jobs"
-    return f"{of.coverage_p90:.0%} of {of.judged} {jobs} of its queue started by the second time{error}"
+    return f"{of.coverage_p90:.0%} of {count(of.judged, 'job')} of its queue started by the second time{error}"
 
 
 def _by(forecast: ForecastView, end: bool, now: float) -> str:

@@ -12,6 +12,7 @@ from maar.history.address import NONE, read_address
 from maar.history.errors import BadAddress, HistoryError
 from maar.history.forecasts import JUDGED
 from maar.history.store import Store
+from maar.model.words import count
 from maar.web.forecasting.judging import Verdicts, judged
 from maar.web.forecasting.keeper import SAMPLES, sample_of, submission_of
 
@@ -43,4 +44,6 @@ def learned_from(address: str | None, now: float) -> Learned:
         return Learned(note=f"forecast here: {error}: only declared run times count")
     finally:
         store.close()
-    return Learned(samples, past, verdicts, f"forecast here, from the run times of {len(samples)} finished jobs")
+    return Learned(
+        samples, past, verdicts, f"forecast here, from the run times of {count(len(samples), 'finished job')}"
+    )

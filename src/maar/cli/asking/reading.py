@@ -13,12 +13,13 @@ from typing import Any, NamedTuple
 from maar.kube.client.api import Api, Broken
 from maar.kube.client.discovery import served
 from maar.kube.client.errors import Forbidden, NotFound
-from maar.kube.kinds import AnyKind
+from maar.kube.kinds import WATCHED, AnyKind
 from maar.kube.kinds.cluster import NODES, PODS, QUEUES, SHARD_MAPS, SHARDS
 from maar.kube.picture.picture import Picture
 from maar.kube.wire.api_resources import Resource
 from maar.kube.wire.base import Object
 from maar.kube.wire.decoding import decode_json
+from maar.model.selectors import Selector
 
 NOT_NEEDED = (SHARD_MAPS, SHARDS)
 """Kinds that no decision here depends on: they only say which shard decides."""
@@ -47,11 +48,23 @@ class Reading(NamedTuple):
     unseen: tuple[str, ...]
     """What she may not list, in words."""
     objects: tuple[tuple[AnyKind, Object], ...]
+    hidden: frozenset[AnyKind] = frozenset()
+    """Kinds of which she may not list all objects."""
 
 
-async def read(api: Api, namespaces: Sequence[str], names: frozenset[str], home: str) -> Reading:
-    """The cluster now. `namespaces` are those of the caller, `names` the scheduler names, `home` Maar's namespace."""
-    kinds = await served(api)
+async def read(
+    api: Api,
+    namespaces: Sequence[str],
+    names: frozenset[str],
+    home: str,
+    nodes: Selector | None = None,
+    without: frozenset[str] = frozenset(),
+) -> Reading:
+    """The cluster now. `namespaces` are those of the caller, `names` the scheduler names, `home` Maar's namespace.
+
+    `nodes`: which nodes are Maar's, `without`: families of kinds that it leaves alone.
+    """
+    kinds = await served(api, [kind for kind in WATCHED if kind.family not in without])
     limit = asyncio.Semaphore(AT_ONCE)
 
     async def part(kind: AnyKind, resource: Resource[Object]) -> Part:
@@ -59,7 +72,8 @@ async def read(api: Api, namespaces: Sequence[str], names: frozenset[str], home:
             return await _part(api, kind, resource, namespaces, home)
 
     parts = await asyncio.gather(*(part(kind, resource) for kind, resource in kinds.items()))
-    picture = Picture(names, settling=None)
+    ours = (lambda _: True) if nodes is None else (lambda node: nodes.matches(node.metadata.labels))
+    picture = Picture(names, ours, settling=None)
     picture.served.update(kinds)
     objects: list[tuple[AnyKind, Object]] = []
     for found in parts:
@@ -79,6 +93,7 @@ async def read(api: Api, namespaces: Sequence[str], names: frozenset[str], home:
         namespaces=tuple(namespaces),
         unseen=tuple(_words(p.kind, namespaces) for p in hidden if not p.kind.only and p.kind not in NOT_NEEDED),
         objects=tuple(objects),
+        hidden=frozenset(kept),
     )
 
 

@@ -17,7 +17,7 @@ from maar.cli.support.exits import BadInput
 from maar.kube.client.access import Access
 from maar.kube.client.api import Api
 from maar.kube.client.credentials import Credentials
-from maar.kube.client.errors import AccessError, ApiError, NotFound
+from maar.kube.client.errors import AccessError, ApiError, NotFound, Unauthorized
 from maar.views.records import View
 from maar.web.api.answers import JobAnswer, JobsAnswer, NodesAnswer, QueuesAnswer, WhatIfAnswer
 from maar.web.api.asking import Question
@@ -33,8 +33,14 @@ T = TypeVar("T", bound=View)
 L = TypeVar("L", JobsAnswer, NodesAnswer, QueuesAnswer)
 
 
-def server_access(url: str, kube: Access, ca_file: str | None) -> Access:
-    """The address of `maar web`, with the token that the kubeconfig has for the API server."""
+NO_TOKEN = (
+    "{server} asks for a bearer token, and the kubeconfig has none (a client certificate is none): "
+    "use `--server aggregated` if the cluster has it, or leave out --server to read the cluster yourself"
+)
+
+
+def server_access(url: str, kube: Access | None, ca_file: str | None) -> Access:
+    """The address of `maar web`, with the token that the kubeconfig has for the API server, if it has one."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise AccessError(f"--server: expected `aggregated`, or a URL such as `https://maar.example.com`, got `{url}`")
@@ -42,12 +48,9 @@ def server_access(url: str, kube: Access, ca_file: str | None) -> Access:
         raise AccessError(f"--server: a token is sent over https, or to this machine: `{url}`")
 
     async def load() -> Credentials:
-        authorization = (await kube.headers()).get("Authorization", "")
+        authorization = "" if kube is None else (await kube.headers()).get("Authorization", "")
         if not authorization.startswith("Bearer "):
-            raise AccessError(
-                "the kubeconfig has no bearer token for `maar web` (a client certificate is none): "
-                "use `--server aggregated` if the cluster has it, or leave out --server to read the cluster yourself"
-            )
+            return Credentials(server=url, ca_file=ca_file)  # a demo answers everyone
         return Credentials(server=url, authorization=authorization, ca_file=ca_file)
 
     return Access(url, load=load)
@@ -90,11 +93,25 @@ class There:
         asked = msgspec.json.encode(question)
         try:
             body = await self._api.request("POST", f"{self._prefix}/what-if", body=asked, timeout=120.0)
+        except Unauthorized as error:
+            raise await self._refused(error) from None
         except ApiError as error:
             if error.status in WRONG:
                 raise BadInput(error.message) from None
             raise
         return msgspec.json.decode(body, type=WhatIfAnswer)
+
+    async def namespaces(self) -> frozenset[str] | None:
+        return None  # a viewer learns only of those with jobs that she may see
+
+    async def queue_names(self) -> frozenset[str] | None:
+        return frozenset(queue.name for queue in (await self.queues()).items)
+
+    async def _refused(self, error: Unauthorized) -> Exception:
+        """What to say if the server does not answer this caller: perhaps that no token was sent."""
+        if self._prefix != PREFIX or await self._api.sends_token():
+            return error
+        return AccessError(NO_TOKEN.format(server=self._api.server))
 
     async def _all(self, path: str, kind: type[L]) -> L:
         """A whole list, part by part."""
@@ -110,6 +127,8 @@ class There:
             return msgspec.json.decode(
                 await self._api.get(f"{self._prefix}{path}", params=params, timeout=120.0), type=kind
             )
+        except Unauthorized as error:
+            raise await self._refused(error) from None
         except NotFound as error:
             if path.startswith("/jobs/"):
                 raise BadInput(error.message) from None

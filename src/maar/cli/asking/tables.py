@@ -10,6 +10,7 @@ from rich.table import Table
 
 from maar.cli.support.printing import UNWRAPPED, printed
 from maar.model.resources import PODS, devices_first, quantity
+from maar.model.words import count, number, span
 from maar.views.records import Amounts, JobView, NodeView, QueueView, State
 
 WIDTH = 80
@@ -42,8 +43,8 @@ def jobs_text(jobs: Sequence[JobView], others: dict[str, int], now: float, wide:
             _where(job, wide),
         )
     states = Counter(job.state for job in ordered)
-    counts = ", ".join(f"{states[state]} {state.value}" for state in ORDER if states[state])
-    return _lines([table, "", f"{_count(len(ordered), 'job')}: {counts}", *_others(others)], wide)
+    counts = ", ".join(f"{number(states[state])} {state.value}" for state in ORDER if states[state])
+    return _lines([table, "", f"{count(len(ordered), 'job')}: {counts}", *_others(others)], wide)
 
 
 def starts(job: JobView, now: float) -> str:
@@ -52,7 +53,7 @@ def starts(job: JobView, now: float) -> str:
     if forecast is None or forecast.start_p50 is None:
         return "-" if forecast is None else forecast.verdict
     last = "?" if forecast.start_p90 is None else age(forecast.start_p90 - now)
-    return f"in {age(forecast.start_p50 - now)} to {last}"
+    return f"in {span(age(forecast.start_p50 - now), last)}"
 
 
 def queues_text(queues: Sequence[QueueView], resource: str, wide: bool) -> str:
@@ -98,8 +99,8 @@ def nodes_text(nodes: Sequence[NodeView], wide: bool) -> str:
             _jobs_on(node, wide),
         )
     states = Counter(node.state for node in nodes)
-    counts = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
-    return _lines([table, "", f"{_count(len(nodes), 'node')}: {counts}"], wide)
+    counts = ", ".join(f"{number(n)} {state}" for state, n in sorted(states.items()))
+    return _lines([table, "", f"{count(len(nodes), 'node')}: {counts}"], wide)
 
 
 def _shard(number: int | None) -> str:
@@ -163,7 +164,7 @@ def _part(name: str, node: NodeView) -> str:
 def _where(job: JobView, wide: bool) -> str:
     if job.state is State.RUNNING and not job.why:
         names = ",".join(job.nodes)
-        return names if wide or len(names) <= 20 else f"{len(job.nodes)} nodes"
+        return names if wide or len(names) <= 20 else count(len(job.nodes), "node")
     if job.state is State.FINISHED:
         return ""
     return job.why if wide else job.condition
@@ -171,9 +172,9 @@ def _where(job: JobView, wide: bool) -> str:
 
 def _jobs_on(node: NodeView, wide: bool) -> str:
     names = [j.job for j in node.jobs]
-    others = [f"{_count(node.others.pods, 'pod')} of others"] if node.others.pods else []
+    others = [f"{count(node.others.pods, 'pod')} of others"] if node.others.pods else []
     if not wide and len(names) > 2:
-        names = [*names[:2], f"and {len(names) - 2} more"]
+        names = [*names[:2], f"and {number(len(names) - 2)} more"]
     return ", ".join([*names, *others])
 
 
@@ -194,11 +195,7 @@ def _tree(queues: Sequence[QueueView]) -> Iterator[tuple[int, QueueView]]:
 
 
 def _others(others: dict[str, int]) -> list[str]:
-    return [f"and {_count(sum(others.values()), 'job')} that you may not see"] if sum(others.values()) else []
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
+    return [f"and {count(sum(others.values()), 'job')} that you may not see"] if sum(others.values()) else []
 
 
 def _table(*columns: str) -> Table:

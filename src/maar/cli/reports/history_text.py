@@ -10,6 +10,7 @@ from rich.table import Table
 
 from maar.cli.reports.history_view import Category, Everything, Job
 from maar.cli.support.printing import apart, lines, printed, when
+from maar.model.words import count as counted
 
 
 def as_text(seen: Everything, *, detailed: bool) -> str:
@@ -80,7 +81,7 @@ def _life(job: Job) -> Table:
 
 def _heading(category: Category) -> str:
     on = f" on {category.accelerator}" if category.accelerator else ""
-    count = _count(category.measurements, "measurement")
+    count = counted(category.measurements, "measurement")
     restart = "" if category.restart_seconds is None else f", a resize costs {_long(category.restart_seconds)}"
     other = f", curve from {category.curve_from}" if category.curve_from else ""
     return f"{category.category}{on}: {count}{restart}{other}"
@@ -95,13 +96,9 @@ def _basis(category: Category) -> Iterator[str]:
     fit = category.fit
     parts = (fit.compute, "compute"), (fit.inside_nodes, "inside nodes"), (fit.between_nodes, "between nodes")
     shares = ", ".join(f"{part:.0%} {name}" for part, name in parts if part >= 0.005)
-    based = f"from {_count(fit.epochs, 'epoch')} in {_count(fit.settings, 'setting')}"
+    based = f"from {counted(fit.epochs, 'epoch')} in {counted(fit.settings, 'setting')}"
     why_not = f"; not used: {fit.why_not}" if fit.why_not else ""
     yield f"  fit: error {fit.error:.0%}, {based}; largest size: {shares}{why_not}"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}" + ("" if number == 1 else "s")
 
 
 def _sizes(category: Category) -> Table:

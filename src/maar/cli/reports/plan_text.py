@@ -22,6 +22,7 @@ from maar.model.reasons import in_one_line
 from maar.model.resources import Mask, in_words, total
 from maar.model.snapshot import Snapshot
 from maar.model.topology import pools
+from maar.model.words import count as counted
 from maar.shards.shard import Step
 
 RULE = 100
@@ -210,7 +211,7 @@ def _usage(title: str, snapshot: Snapshot, rows: Mask) -> str:
     used = axes.amounts(total(snapshot.used[rows]))
     amounts = [f"{name} {in_words(name, used.get(name, 0))}/{in_words(name, has[name])}" for name in has]
     count = int(rows.sum())
-    nodes = "1 node" if count == 1 else f"{count} nodes"
+    nodes = counted(count, "node")
     return f"{title}: {nodes}" + (f", in use: {', '.join(amounts)}" if amounts else "")
 
 

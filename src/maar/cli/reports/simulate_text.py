@@ -16,6 +16,7 @@ from rich.table import Table
 
 from maar.cli.support.output import escaped
 from maar.cli.support.printing import UNWRAPPED, printed
+from maar.model.words import count
 from maar.sim.compare import Entry, Watcher
 from maar.sim.report.scales import duration, percent
 from maar.sim.result import JobRecord, Run
@@ -36,7 +37,7 @@ def as_json(runs: Sequence[Run]) -> str:
 
 
 def as_text(runs: Sequence[Run], trace: Trace) -> str:
-    what = f"{trace.source}: {len(trace.jobs):,} jobs on {runs[0].gpus:,} GPUs"
+    what = f"{trace.source}: {count(len(trace.jobs), 'job')} on {count(runs[0].gpus, 'GPU')}"
     words = "mean to p99: time from submission to end; ratio, worst: that time divided by the time with a fair share"
     return printed([what, "", Comparison(runs), words])
 

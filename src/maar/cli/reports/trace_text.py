@@ -9,6 +9,7 @@ from rich.console import RenderableType
 from rich.table import Table
 
 from maar.cli.support.printing import apart, printed
+from maar.model.words import count
 from maar.sim.describe import Description
 from maar.sim.report.scales import duration, percent
 
@@ -46,14 +47,15 @@ def _numbers(found: Description) -> Table:
     share = found.elastic_gpu_hours / found.gpu_hours if found.gpu_hours else 0.0
     table.add_row(
         "elastic",
-        f"{found.elastic_jobs:,} jobs ({percent(found.elastic_jobs / found.jobs)}), {percent(share)} of the GPU hours",
+        f"{count(found.elastic_jobs, 'job')} ({percent(found.elastic_jobs / found.jobs)}), "
+        f"{percent(share)} of the GPU hours",
     )
     if len(found.priorities) > 1:
         table.add_row("priorities", ", ".join(f"{p}: {n:,}" for p, n in found.priorities.items()))
     if found.models:
         table.add_row("models", ", ".join(f"{model}: {n:,}" for model, n in found.models.items()))
     if found.gpus is not None:
-        table.add_row(f"on {found.gpus:,} GPUs", _on(found))
+        table.add_row(f"on {count(found.gpus, 'GPU')}", _on(found))
     return table
 
 
@@ -61,7 +63,7 @@ def _on(found: Description) -> str:
     load = "no load: all jobs arrive at once" if found.load is None else f"a load of {percent(found.load)}"
     if not found.too_large:
         return load
-    return f"{load}; " + ("1 job is too large" if found.too_large == 1 else f"{found.too_large:,} jobs are too large")
+    return f"{load}; " + count(found.too_large, "job is too large", "jobs are too large")
 
 
 def _shares(name: str, rows: list[tuple[str, int, float]], found: Description) -> Table:
@@ -72,7 +74,9 @@ def _shares(name: str, rows: list[tuple[str, int, float]], found: Description) -
         )
     rest = rows[MOST:]
     if rest:
-        table.add_row(f"{len(rest)} others", f"{sum(r[1] for r in rest):,}", "", f"{sum(r[2] for r in rest):,.0f}", "")
+        table.add_row(
+            count(len(rest), "other"), f"{sum(r[1] for r in rest):,}", "", f"{sum(r[2] for r in rest):,.0f}", ""
+        )
     return table
 
 

@@ -13,10 +13,11 @@ import msgspec
 import numpy as np
 
 from maar.config.arguments import build, clean
-from maar.config.problems import ConfigError, Findings, shown, unknown
+from maar.config.problems import ConfigError, Findings, shown
 from maar.elastic.jobs import Jobs, make_jobs
 from maar.elastic.speedup import LINEAR, Curve, curve
 from maar.model.documents import DocumentError, TooDeep, documents, refuse_repeated
+from maar.model.words import unknown
 
 MOST = 1_000_000
 """Maximum workers per job and GPUs per worker: more than any cluster has, but small enough for a speed-up table."""

@@ -14,12 +14,13 @@ from pathlib import Path
 
 import msgspec
 
-from maar.config.problems import ConfigError, Findings, unknown
+from maar.config.problems import ConfigError, Findings
 from maar.config.yaml_text import read_yaml
 from maar.controller.settings.brakes import Brakes, BrakeSettings
 from maar.controller.settings.config_file import WatchedFile, text_of
 from maar.kube.wire.decoding import decode
 from maar.kube.wire.errors import FieldError
+from maar.model.words import unknown
 
 KNOWN = tuple(field.encode_name for field in msgspec.structs.fields(BrakeSettings))
 

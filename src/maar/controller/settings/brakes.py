@@ -17,11 +17,12 @@ from typing import Annotated
 import msgspec
 from msgspec.structs import replace
 
-from maar.config.problems import unknown
 from maar.model.elastic import Elastic
 from maar.model.plan import Cause, Evict, Hold, Plan, Target, Wait
 from maar.model.reasons import Reason
 from maar.model.snapshot import Snapshot
+from maar.model.words import count as counted
+from maar.model.words import unknown
 from maar.session.uncovered import uncovered
 
 logger = logging.getLogger("maar.brakes")
@@ -120,7 +121,7 @@ class Brakes:
         elif off:
             why = f"evictions from queue `{off[0]}` are off"
         elif not room:
-            why = f"at most {self.settings.per_minute} pods are evicted per minute"
+            why = f"at most {counted(self.settings.per_minute or 0, 'pod is', 'pods are')} evicted per minute"
         else:
             self._recent.extend([now] * len(evictions))
             return ""
@@ -244,7 +245,7 @@ def _waits(stopped: dict[str, str], by_job: dict[str, list[Evict]], plan: Plan) 
 
 
 def _braked(count: int, why: str, since: float | None) -> Reason:
-    evictions = "1 eviction" if count == 1 else f"{count} evictions"
+    evictions = counted(count, "eviction")
     return Reason("maar", "Braked", f"needs {evictions}: {why}", since=since, lasting=f"needs evictions: {why}")
 
 

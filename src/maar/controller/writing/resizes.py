@@ -34,6 +34,7 @@ from maar.kube.write.executor import OFTEN, Done, Failed, Outcome, Work
 from maar.kube.write.resize import AnnotateJob, ChangeJob
 from maar.model.elastic import Past
 from maar.model.plan import Plan, Target
+from maar.model.words import count, number
 
 Submit = Callable[[Work, Callable[[Outcome], None]], None]
 Emit = Callable[[Reference, str, str, str], None]
@@ -377,7 +378,8 @@ def _by_hand(found: ElasticJob) -> str:
     spec = found.spec
     if found.standing != spec or spec.suspended or spec.kept.written in (0, spec.size):
         return ""
-    return f"{spec.size} workers were set by hand, but Maar decides how many between {spec.min} and {spec.max}"
+    by_hand = count(spec.size, "worker was", "workers were")
+    return f"{by_hand} set by hand, but Maar decides how many between {spec.min} and {spec.max}"
 
 
 def _event_of(work: ChangeJob, change: Change) -> tuple[str, str]:
@@ -386,5 +388,5 @@ def _event_of(work: ChangeJob, change: Change) -> tuple[str, str]:
     if change.suspended:
         return "Suspended", f"suspended{why}"
     if suspended:
-        return "Resumed", f"resumed with {work.wanted.size} workers{why}"
-    return "Resized", f"from {before} to {work.wanted.size} workers{why}"
+        return "Resumed", f"resumed with {count(work.wanted.size, 'worker')}{why}"
+    return "Resized", f"from {number(before)} to {count(work.wanted.size, 'worker')}{why}"

@@ -82,6 +82,10 @@ class Api:
     def server(self) -> str:
         return self._transport.access.server
 
+    async def sends_token(self) -> bool:
+        """Whether requests carry a token."""
+        return bool(await self._transport.access.headers())
+
     async def close(self) -> None:
         await self._transport.close()
 

@@ -45,6 +45,9 @@ def check_kubeconfig(paths: str, context: str | None) -> tuple[str, bool]:
         config: Any = KubeConfigMerger(paths).config
         known = [entry["name"] for entry in config.safe_get("contexts") or ()]
         name = context or config.safe_get("current-context")
+        if not known:
+            way = "`kubectl config get-contexts` lists them, --kubeconfig or KUBECONFIG names another file"
+            raise AccessError(f"{paths}: this kubeconfig has no contexts; {way}")
         if not name:
             raise AccessError(f"{paths}: no current-context; name one of: {', '.join(known)}")
         if name not in known:

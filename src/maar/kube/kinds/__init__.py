@@ -203,7 +203,8 @@ def _reading(kinds: Iterable[AnyKind]) -> Iterator[Right]:
 
 def rights_at_home() -> list[tuple[str, Right]]:
     """What Maar must be allowed to do in its own namespace besides, each with the name of the object."""
-    return sorted((kind.only, right) for kind in KINDS if kind.only for right in kind.rights)
+    kept = ((kind.only, right) for kind in KINDS if kind.only for right in kind.rights)
+    return sorted((*kept, (cluster.CONFIGURATION, cluster.PUBLISHING)))
 
 
 __all__ = [

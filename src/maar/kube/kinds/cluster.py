@@ -42,6 +42,9 @@ PROVISIONING_REQUESTS = Kind(
     also=(Right(resources.POD_TEMPLATES.group, resources.POD_TEMPLATES.plural, ("create", "delete")),),
 )
 STATE = Kind(resource=resources.CONFIG_MAPS, writes={"": ("create", "patch")}, only="maar-state")
+CONFIGURATION = "maar-configuration"
+"""The ConfigMap in Maar's own namespace with the configuration in use, which everyone who may sign in can read."""
+PUBLISHING = Right(resources.CONFIG_MAPS.group, resources.CONFIG_MAPS.plural, ("get", "create", "patch"))
 SHARD_MAPS = Kind(resource=resources.SHARD_MAPS, family="shards", writes={"": ("create", "update")})
 SHARDS = Kind(resource=resources.SHARDS, family="shards", writes={"": ("create", "update")})
 

@@ -148,9 +148,22 @@ def _toleration(wire: WireToleration) -> Toleration:
 def _strategy(annotations: Mapping[str, str]) -> Strategy | None:
     """What a pod states about the plugin resource-strategy-fit; an invalid value counts as missing, as in Volcano."""
     notes = Notes(annotations)
-    pack = notes.read(known.STRATEGY_TYPE, STRATEGIES.get)
-    weights = notes.read(known.STRATEGY_WEIGHTS, _weights)
+    pack, weights = notes.read(known.STRATEGY_TYPE, _packs), notes.read(known.STRATEGY_WEIGHTS, _weights)
     return None if pack is None and not weights else Strategy(pack, weights or ())
+
+
+def strategy_problem(annotations: Mapping[str, str]) -> str:
+    """Which of these values counts as missing, and why; empty if none does."""
+    notes = Notes(annotations)
+    notes.read(known.STRATEGY_TYPE, _packs)
+    notes.read(known.STRATEGY_WEIGHTS, _weights)
+    return notes.problem
+
+
+def _packs(text: str) -> bool:
+    if text not in STRATEGIES:
+        raise ValueError(f"expected {' or '.join(f'`{name}`' for name in STRATEGIES)}, got `{text}`")
+    return STRATEGIES[text]
 
 
 def is_revocable(annotations: Mapping[str, str]) -> bool:

@@ -15,19 +15,13 @@ from maar.kube.kinds import KINDS, AnyKind, kind_named
 from maar.kube.kinds.cluster import PODS
 from maar.kube.kinds.fields import warnings_about
 from maar.kube.kinds.kind import JobKind, PodGroupKind
-from maar.kube.read.neighbours import Namespaces
-from maar.kube.read.shapes import Shapes
 from maar.kube.submit.errors import BadManifest
 from maar.kube.submit.paths import Json, found, set_at, value_at
-from maar.kube.wire import annotations as known
-from maar.kube.wire.annotations import Notes
+from maar.kube.submit.readers import check
 from maar.kube.wire.api_resources import Resource
-from maar.kube.wire.base import Metadata, Object
+from maar.kube.wire.base import Object
 from maar.kube.wire.decoding import decode
 from maar.kube.wire.errors import FieldError
-from maar.kube.wire.jobs import PodTemplate
-from maar.kube.wire.pods import Pod
-from maar.kube.wire.values import on_hold
 
 NAMESPACE = "default"
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -61,17 +55,14 @@ def prepared(
     """
     kind = _kind_of(document)
     document = copy.deepcopy(document)
-    item = _decoded(document, kind)
+    _decoded(document, kind)
     where = _namespace(document, namespace)
     warnings = tuple(warnings_about(kind, document))
     _check_name(document)
-    _check(kind, item, document)
     completed = [*_name_schedulers(kind, document, names)]
-    for path in kind.form.templates:
-        for template in found(document, path):
-            _check_template(template.path, template.value, where)
     if suspend:
         completed += _suspended(kind, document, names)
+    check(kind, _decoded(document, kind), document, where)
     return Manifest(
         *resource_of(document), where, str(document["metadata"].get("name", "")), document, tuple(completed), warnings
     )
@@ -137,45 +128,6 @@ def _check_name(document: Json) -> None:
         metadata.pop(field, None)  # what `kubectl get -o yaml` adds
     metadata.pop("managedFields", None)
     document.pop("status", None)
-
-
-def _check(kind: AnyKind, item: Object, document: Json) -> None:
-    """What Maar would report on the job as invalid, as far as it depends on nothing but its object."""
-    notes = Notes(item.metadata.annotations)
-    notes.read(known.HOLD, on_hold)
-    problems = [notes.problem]
-    if isinstance(kind, JobKind):
-        problems += [gang.broken for gang in kind.gangs(item)]
-        elastic = kind.elastic(item, None, None)
-        problems += [] if elastic is None else [elastic.broken]
-    elif isinstance(kind, PodGroupKind):
-        problems.append(kind.gang(item).broken)
-    for problem in filter(None, problems):
-        field, colon, what = problem.partition(": ")
-        annotation = field.startswith("`")
-        where = f"metadata.annotations.{field.strip('`')}" if annotation else _whole(kind, document, field)
-        raise BadManifest(where if colon else "", what if colon else problem)
-
-
-def _whole(kind: AnyKind, document: Json, field: str) -> str:
-    """The whole path of a field: `replicas` of a Kubeflow job is the sum of all roles, of which one is negative."""
-    if field != "replicas":
-        return field
-    roles = (role for path in kind.form.templates for role in found(document, path.removesuffix(".template")))
-    wrong = (f"{role.path}.{field}" for role in roles if isinstance(role.value, dict) and role.value.get(field, 0) < 0)
-    return next(wrong, field)
-
-
-def _check_template(path: str, template: Any, namespace: str) -> None:
-    """What a pod of the template asks for must be readable."""
-    try:
-        made = decode(template, PodTemplate)
-        if not made.spec.containers:
-            raise FieldError("spec.containers", "expected at least one container")
-        meta = Metadata(name="x", namespace=namespace, labels=made.metadata.labels)
-        Shapes(Namespaces((), ())).draft(Pod(metadata=meta, spec=made.spec))
-    except FieldError as error:
-        raise BadManifest(f"{path}.{error.field}", error.problem) from None
 
 
 def _name_schedulers(kind: AnyKind, document: Json, names: tuple[str, ...]) -> Iterator[str]:

@@ -16,13 +16,17 @@ from maar.kube.kinds import AnyKind, annotation, owner_kinds
 from maar.kube.kinds.cluster import PODS
 from maar.kube.kinds.kind import JobKind, PodGroupKind
 from maar.kube.submit.changes import Change, patch_of, why_not_stopped
+from maar.kube.submit.effects import Changed, Part, check_end, effects
 from maar.kube.submit.errors import Ambiguous, NoSuchJob, SubmitError
 from maar.kube.submit.manifests import SUBMITTED, Manifest, is_name, is_namespace
+from maar.kube.submit.names import Names, cluster_names
+from maar.kube.submit.paths import Json
 from maar.kube.wire.api_resources import PODS as POD_RESOURCE
 from maar.kube.wire.api_resources import Resource
 from maar.kube.wire.base import Object
 from maar.kube.wire.decoding import decode_json
 from maar.kube.wire.pods import Pod
+from maar.model.words import nearest, unknown
 
 
 class Submitted(NamedTuple):
@@ -75,6 +79,8 @@ async def find(
     """
     if not is_namespace(namespace):
         raise NoSuchJob("", f"no job `{namespace}/{name}` was found")
+    if kind and all(k.resource.kind.lower() != kind.lower() for k in SUBMITTED):
+        raise SubmitError("kind", unknown("kind", kind, {k.resource.kind for k in SUBMITTED}))
     there = await served(api, SUBMITTED) if kinds is None else kinds
     wanted = [k for k in SUBMITTED if k in there and (not kind or k.resource.kind.lower() == kind.lower())]
     if not is_name(name):
@@ -108,6 +114,17 @@ async def find(
     raise NoSuchJob("", f"no job `{namespace}/{name}` was found")
 
 
+async def near_names(api: Api, namespace: str, name: str) -> list[str]:
+    """The jobs that a caller probably meant, as far as she may list them; nothing if the namespace cannot be one."""
+    if not is_namespace(namespace):
+        return []
+    there = await served(api, SUBMITTED)
+    answers = await asyncio.gather(*(api.list(r, namespace) for r in there.values()), return_exceptions=True)
+    items = [item for a in answers if not isinstance(a, BaseException) for item in a.items if isinstance(item, Object)]
+    free = (item for item in items if not any(map(owner_kinds, item.metadata.owner_references)))
+    return nearest(f"{namespace}/{name}", dict.fromkeys(item.key for item in free))
+
+
 async def _get(api: Api, resource: Resource[Object], namespace: str, name: str) -> Object:
     return decode_json(await api.get(resource.path(namespace, name)), resource.struct)
 
@@ -122,18 +139,56 @@ async def _annotated(api: Api, namespace: str, name: str) -> list[Submitted]:
     return [Submitted(PODS, POD_RESOURCE, pod) for pod in pods]
 
 
-async def change(api: Api, of: Sequence[Submitted], what: Change) -> list[str]:
-    """Change a job; returns what its owner should know: that `stop` cannot stop it."""
-    patches = [(s, patch_of(s.kind, s.item, what)) for s in of]
-    for submitted, patch in patches:
-        if patch:
+async def change(api: Api, of: Sequence[Submitted], what: Change, names: Names | None = None) -> Changed:
+    """Change a job; returns what that does, and what its owner should know.
+
+    `names`: the queues and classes of the cluster, if they are known. A change without an effect is a `SubmitError`.
+    """
+    patches = {s.item.key: patch_of(s.kind, s.item, what) for s in of}
+    if what.hold is not False:
+        for submitted in of:
+            check_end(submitted.kind, submitted.item)
+    done = await _effects(api, of, patches, what, names)
+    for submitted in of:
+        if patch := patches[submitted.item.key]:
             await api.patch(submitted.path, patch)
     if not what.stop:
-        return []
-    return list(dict.fromkeys(why for s in of if (why := why_not_stopped(s.kind, s.item))))
+        return done
+    cannot = dict.fromkeys(why for s in of if (why := why_not_stopped(s.kind, s.item)))
+    return done._replace(notes=(*done.notes, *cannot))
 
 
-async def hold(api: Api, of: Sequence[Submitted], *, stop: bool = False) -> list[str]:
+async def _effects(
+    api: Api, of: Sequence[Submitted], patches: Mapping[str, Json], what: Change, names: Names | None
+) -> Changed:
+    if what == Change(hold=False) or not of:
+        return Changed()
+    named = what.queue is not None or what.priority_class is not None
+    names = names or (await cluster_names(api) if named else Names())
+    around, unseen = await _around(api, of[0].item.namespace, of[0])
+    done = effects([(s.kind, s.item) for s in of], patches, around, names, what)
+    return done._replace(notes=(*done.notes, *unseen))
+
+
+async def _around(api: Api, namespace: str, of: Submitted) -> tuple[list[Part], list[str]]:
+    """Pods and PodGroups of a namespace, as far as they may be listed."""
+    parts: list[Part] = []
+    unseen: list[str] = []
+    kinds = [PODS, *(k for k in SUBMITTED if isinstance(k, PodGroupKind) and k is not of.kind)]
+    for kind in kinds:
+        try:
+            listed = await api.list(kind.resource, namespace)
+        except NotFound:  # the cluster has no such kind
+            continue
+        except Forbidden:
+            if kind is PODS:
+                unseen.append("whether it runs is not known: you may not list pods")
+            continue
+        parts += [(kind, item) for item in listed.items if isinstance(item, Object)]
+    return parts, unseen
+
+
+async def hold(api: Api, of: Sequence[Submitted], *, stop: bool = False) -> Changed:
     """Hold a job: it does not start. With `stop` it is suspended if it runs."""
     return await change(api, of, Change(hold=True, stop=stop))
 

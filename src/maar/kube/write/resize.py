@@ -33,6 +33,7 @@ from maar.kube.wire.decoding import decode_json
 from maar.kube.write.guarded import Guarded, Moved, Verdict
 from maar.kube.write.outcomes import Again, Done, Failed
 from maar.kube.write.work import Own
+from maar.model.words import count
 
 
 class _Meta(msgspec.Struct, rename="camel"):
@@ -93,7 +94,7 @@ class ChangeJob(Guarded[Seen]):
         return self.resource.path(self.item.namespace, self.item.name)
 
     def __str__(self) -> str:
-        wanted = "suspended" if self.wanted.suspended else f"{self.wanted.size} workers"
+        wanted = "suspended" if self.wanted.suspended else count(self.wanted.size, "worker")
         return f"{self.resource.kind} `{self.item.key}` to {wanted}"
 
     @property

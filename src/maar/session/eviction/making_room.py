@@ -21,6 +21,8 @@ from maar.model.plan import Cause
 from maar.model.reasons import Reason
 from maar.model.resources import Ints, Mask
 from maar.model.tasks import Status
+from maar.model.words import count as counted
+from maar.model.words import number
 from maar.session.eviction.cost import Rank
 from maar.session.eviction.neighbours import Neighbours
 from maar.session.eviction.openings import Openings
@@ -333,5 +335,6 @@ def _refusal(
         what = f"evicting all pods that may be {verb} does not make room for all its missing pods together"
         return Reason(action, "NotEnoughVictims", what, since=since, lasting=lasting)
     room, wanted = short
-    what = f"if all pods that may be {verb} were gone, only {room} of its {wanted} missing pods would fit"
+    pods = f"{number(room)} of its {counted(wanted, 'missing pod')}"
+    what = f"if all pods that may be {verb} were gone, only {pods} would fit"
     return Reason(action, "NotEnoughVictims", what, needs=wanted, has=room, since=since, lasting=lasting)

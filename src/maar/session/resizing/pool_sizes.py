@@ -23,6 +23,7 @@ from maar.model.jobs import Job
 from maar.model.reasons import Reason
 from maar.model.resources import Floats, Ints, Mask
 from maar.model.tasks import Status
+from maar.model.words import count
 from maar.session import never
 from maar.session.eviction.protection import is_beyond
 from maar.session.resizing.migrating import migrate
@@ -274,7 +275,8 @@ class PoolSizes:
         elastic = elastic_of(job)
         gpus = int(self._table.gpus[row])
         unit = "GPU" if self._session.snapshot.shapes.gpus[worker_shape(self._session, job)] else "slot"
-        asks = f"needs at least {elastic.min} workers with {gpus} {unit}{'s' if gpus != 1 else ''} each"
+        each = " each" if elastic.min > 1 else ""
+        asks = f"needs at least {count(elastic.min, 'worker')} with {count(gpus, unit)}{each}"
         how = self._option.algorithm.name
         return f"{asks}: `{how}` gives it none in pool `{self._option.name}` now"
 

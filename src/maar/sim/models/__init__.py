@@ -7,7 +7,7 @@ sizes of jobs: the algorithm does.
 
 from __future__ import annotations
 
-from maar.config.problems import unknown
+from maar.model.words import unknown
 from maar.sim.models import default, muri, rates
 from maar.sim.models.model import Maker
 

@@ -17,7 +17,6 @@ from statistics import median
 import numpy as np
 
 from maar.config.config import Registration
-from maar.config.problems import unknown
 from maar.elastic import price
 from maar.elastic.allocate import wake_after
 from maar.elastic.damping import Damping, damped
@@ -26,6 +25,7 @@ from maar.elastic.order import Serve
 from maar.elastic.speedup import Floats, curve
 from maar.elastic.steps import Basis, Seen, fit, learnt
 from maar.model.resources import Ints
+from maar.model.words import unknown
 from maar.sim.models.model import Names
 from maar.sim.models.packing import Packing
 from maar.sim.rates import Application

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
+from maar.model.words import count as counted
 from maar.sim.report import svg
 from maar.sim.report.frame import LEFT, WIDTH, Figure, Span
 from maar.sim.report.scales import Scale, duration
@@ -115,8 +116,8 @@ def _caption(scene: Scene, known: dict[str, JobRecord], largest: float) -> Itera
 
 
 def _bar(job: JobRecord, floor: float, span: Span, height: Scale, fill: str) -> Iterable[str]:
-    about = f"{job.name}: {job.gpus} GPUs asked for, waited {duration(job.waited)}, ran {duration(job.ran)}"
-    yield svg.title(about + (f", {job.restarts} restarts" if job.restarts else ""))
+    about = f"{job.name}: {counted(job.gpus, 'GPU')} asked for, waited {duration(job.waited)}, ran {duration(job.ran)}"
+    yield svg.title(about + (f", {counted(job.restarts, 'restart')}" if job.restarts else ""))
     x = span.scale()
     yield svg.line(x(job.submit), floor - 0.5, x(job.end), floor - 0.5, "w")
     points = [(at, floor - (height(math.log2(1.0 + gpus)) if gpus else 0.0)) for at, gpus in on_pixels(sizes(job), x)]

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
+from maar.model.words import count as counted
 from maar.sim.describe import describe
 from maar.sim.report.bars import bars
 from maar.sim.report.completion import completion
@@ -69,7 +70,7 @@ def page(runs: Sequence[Run], trace: Trace, figures: Sequence[Figure]) -> str:
 
 
 def _heading(runs: Sequence[Run]) -> str:
-    return f"{', '.join(run.policy for run in runs)} on {runs[0].gpus:,} GPUs" if runs else "No runs"
+    return f"{', '.join(run.policy for run in runs)} on {counted(runs[0].gpus, 'GPU')}" if runs else "No runs"
 
 
 def _about(runs: Sequence[Run], trace: Trace) -> str:
@@ -78,7 +79,8 @@ def _about(runs: Sequence[Run], trace: Trace) -> str:
     found = describe(trace, runs[0].gpus if runs else None)
     load = f", a load of {percent(found.load)}" if found.load is not None else ""
     text = (
-        f"{trace.source}: {found.jobs:,} jobs in {duration(found.span)}, {found.gpu_hours:,.0f} GPU hours{load}; "
+        f"{trace.source}: {counted(found.jobs, 'job')} in {duration(found.span)}, "
+        f"{found.gpu_hours:,.0f} GPU hours{load}; "
         f"half of them run for at most {duration(found.durations['p50'])}, "
         f"{percent(found.elastic_jobs / found.jobs)} are elastic."
     )
@@ -90,7 +92,7 @@ def _table_notes(runs: Sequence[Run]) -> str:
     text = "Bold: the best of the column." if len(runs) > 1 else ""
     for run in runs:
         if run.unfinished:
-            jobs = "1 job" if len(run.unfinished) == 1 else f"{len(run.unfinished):,} jobs"
+            jobs = counted(len(run.unfinished), "job")
             text += f" Under {escape(run.policy)} {jobs} did not end; they are not counted."
     return text
 

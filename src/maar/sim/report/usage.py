@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from maar.model.words import count
 from maar.sim.report import svg
 from maar.sim.report.frame import LEFT, WIDTH, Figure, Span, shares
 from maar.sim.report.scales import Scale, duration, percent
@@ -36,7 +37,7 @@ def usage(runs: Sequence[Run], span: Span) -> Figure:
         f"Filled: GPUs in use. Line: waiting jobs, at most {most:,.0f}. Each point is the mean of {part}. "
         "Time counts from the first submission."
     )
-    about = "; ".join(f"{run.policy}: {percent(run.gpu_utilisation)} of {run.gpus:,} GPUs" for run in runs)
+    about = "; ".join(f"{run.policy}: {percent(run.gpu_utilisation)} of {count(run.gpus, 'GPU')}" for run in runs)
     return Figure("utilisation", title, caption, svg.drawing(WIDTH, height, title, about, *parts, id_="utilisation"))
 
 
@@ -44,7 +45,7 @@ def _band(run: Run, number: int, span: Span, top: float, most: float) -> Iterabl
     colour, _ = svg.series(number)
     bottom = top + BAND
     yield from shares(top, bottom, (0.0, 0.5, 1.0))
-    yield svg.text(f"{run.policy}: {percent(run.gpu_utilisation)} of {run.gpus:,} GPUs", LEFT, top - 8)
+    yield svg.text(f"{run.policy}: {percent(run.gpu_utilisation)} of {count(run.gpus, 'GPU')}", LEFT, top - 8)
     if len(run.samples) < 2:
         return
     moments = np.linspace(span.start, span.end, PARTS + 1)

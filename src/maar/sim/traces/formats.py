@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from maar.config.problems import unknown
+from maar.model.words import unknown
 from maar.sim.trace import Trace
 from maar.sim.traces import muri, own, philly, pollux, recorded
 from maar.sim.traces.problems import TraceError

@@ -10,8 +10,8 @@ import re
 
 import msgspec
 
-from maar.config.problems import unknown
 from maar.elastic.speedup import curve
+from maar.model.words import unknown
 from maar.sim.trace import Trace, TraceJob
 from maar.sim.traces.curves import CLASSES, Points
 from maar.sim.traces.rows import Row, Rows

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 import msgspec
 
 from maar.model.tasks import Task
+from maar.model.words import count as counted
 from maar.sim.trace import Trace, TraceJob
 from maar.sim.traces.lives import Life
 from maar.sim.traces.problems import TraceError
@@ -53,7 +54,7 @@ def of_cycles(cycles: Iterable[Cycle], name: str) -> Trace:
             counts["existed before the recording: counted from its beginning"] += life.was_there
             counts["had not ended when the recording ended: counted as far as recorded or estimated"] += not life.ended
             jobs.append(life.trace_job())
-    notes = tuple(f"{n} {'job' if n == 1 else 'jobs'} {what}" for what, n in sorted(counts.items()) if n)
+    notes = tuple(f"{counted(n, 'job')} {what}" for what, n in sorted(counts.items()) if n)
     if not jobs:
         raise TraceError([f"{name}: contains no job that ran" + "".join(f"; {note}" for note in notes)])
     return Trace(tuple(_with_unique_names(jobs)), name, notes)

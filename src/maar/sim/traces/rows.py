@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from maar.config.problems import unknown
+from maar.model.words import unknown
 from maar.sim.trace import Trace, TraceJob
 from maar.sim.traces.problems import TraceError
 from maar.sim.traces.source import Source, header

@@ -6,7 +6,9 @@ names others. Objects to add come as manifests, which are read as `maar plan` re
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import re
+from collections.abc import Iterable
+from typing import Annotated, Any, get_args
 
 import msgspec
 import yaml
@@ -19,6 +21,7 @@ from maar.kube.wire.base import Object
 from maar.kube.wire.errors import ManifestError
 from maar.model.documents import DocumentError, documents
 from maar.model.snapshot import Cluster
+from maar.model.words import meant, nearest, unknown
 from maar.shards.shard import Standing
 from maar.views.answers import WhatIfView, what_if_view
 from maar.views.sight import Sight
@@ -60,6 +63,45 @@ WebEdit = (
     | SetAlgorithm
     | UseConfig
 )
+
+
+EDITS: dict[str, type[Edit]] = {str(kind.__struct_config__.tag): kind for kind in get_args(WebEdit)}
+"""The edits by their names."""
+_FIELD = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
+_MISSING = re.compile(r"Object missing required field `(.*)`", re.DOTALL)
+
+
+def edit_problem(error: str, edit: object) -> str:
+    """What is wrong with an edit that could not be decoded: with a suggestion, and the edits or fields that there are.
+
+    `error` is msgspec's, `edit` the document.
+    """
+    if not isinstance(edit, dict):
+        return error
+    name = edit.get("edit")
+    if not isinstance(name, str) or name not in EDITS:
+        return unknown("edit", str("" if name is None else name)[:100], EDITS)
+    fields = [field.encode_name for field in msgspec.structs.fields(EDITS[name])]
+    if found := _FIELD.match(error):
+        return unknown(f"field of `{name}`", found[1][:100], fields)
+    if found := _MISSING.match(error):
+        return f"`{name}` needs the field `{found[1]}`; its fields: {', '.join(fields)}"
+    return f"`{name}`: {error}"
+
+
+_EDIT = re.compile(r"edits\[(\d+)\](?:\.edit)?")
+
+
+def better(refused: Refused, body: bytes) -> Refused:
+    """The refusal of a question that was not decoded; if an edit is wrong, with what there is instead."""
+    at = _EDIT.fullmatch(refused.view.field)
+    if at is None:
+        return refused
+    try:
+        edit = msgspec.json.decode(body)["edits"][int(at[1])]
+    except (msgspec.DecodeError, RecursionError, LookupError, TypeError):
+        return refused  # anyone may send anything: what follows the wrong edit was not decoded
+    return Refused(refused.status, edit_problem(refused.view.error, edit), refused.view.field)
 
 
 class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -140,16 +182,20 @@ def namespaces_of(manifests: str | list[dict[str, Any]]) -> frozenset[str]:
     return frozenset(found)
 
 
+def _no_job(key: str, known: Iterable[str], sight: Sight) -> str:
+    return f"no such job that you may see{meant(nearest(key, sorted(sight.only(known))))}"
+
+
 def _check(edit: Edit, i: int, cluster: Cluster, sight: Sight) -> None:
     """Refuse names that the viewer may not know, before an error could name others."""
     known = {job.key for job in cluster.jobs}
     if isinstance(edit, (Release, SetMinimum, SetPriority, SetQueue, SetRequest)):
         if not sight.of(edit.job) or edit.job not in known:
-            raise Refused(422, "no such job that you may see", f"edits[{i}].job")
+            raise Refused(422, _no_job(edit.job, known, sight), f"edits[{i}].job")
     elif isinstance(edit, EndJobs):
         for j, key in enumerate(edit.jobs):
             if not sight.of(key) or key not in known:
-                raise Refused(422, "no such job that you may see", f"edits[{i}].jobs[{j}]")
+                raise Refused(422, _no_job(key, known, sight), f"edits[{i}].jobs[{j}]")
     elif isinstance(edit, EndReservation):
         if cluster.elect is None or cluster.elect.job != edit.job or not sight.of(edit.job):
             raise Refused(422, "no nodes are reserved for such a job that you may see", f"edits[{i}].job")

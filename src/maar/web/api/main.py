@@ -28,6 +28,7 @@ from maar.history.history import History
 from maar.kube.client.access import load_access
 from maar.kube.client.api import Api
 from maar.kube.client.errors import AccessError, ApiError
+from maar.kube.kinds.cluster import QUEUES
 from maar.web.addresses import Address
 from maar.web.api.access import SECONDS, Access
 from maar.web.api.aggregated import Aggregated
@@ -158,7 +159,8 @@ async def answering(
         guard = Guard(limits or Limits())
         access = Access(api, anonymous=options.anonymous, seconds=options.believed)
         names = options.names or sorted(options.settings.scheduler_names)
-        writer = Writer(api, names) if options.allow_writes else None
+        queues = mirror.scheduler.picture.objects.of(QUEUES)
+        writer = Writer(api, names, lambda: list(queues.values())) if options.allow_writes else None
         recordings = Recordings(options.recordings)
         keeper = None if options.pace is None else Keeper(mirror, known, log, options.pace)
         if keeper is not None:

@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from maar.config.problems import unknown
 from maar.model.jobs import Job
 from maar.model.queues import Queue
+from maar.model.words import unknown
 from maar.views.nodes import NODE_STATES, node_state
 from maar.views.records import State
 from maar.views.tally import STATES, Tally

@@ -26,6 +26,7 @@ from aiohttp.web_protocol import RequestHandler
 from maar.files import check_regular
 from maar.web.addresses import Address, CannotServe, listening
 from maar.web.api.access import User, bearer
+from maar.web.api.asking import Question, better
 from maar.web.api.desk import Api1
 from maar.web.api.errors import Refused, not_decoded
 from maar.web.api.handlers.stream import stream
@@ -205,7 +206,8 @@ class Site:
         try:
             return msgspec.json.decode(bytes(data), type=kind)
         except msgspec.DecodeError as error:
-            raise not_decoded(error) from None
+            refused = not_decoded(error)
+            raise refused if kind is not Question else better(refused, bytes(data)) from None
         except RecursionError:
             raise Refused(422, "lists and objects are nested too deeply") from None
 

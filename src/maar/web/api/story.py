@@ -18,6 +18,8 @@ from maar.history.records import RUNS, Event, EventKind
 from maar.kube.client.api import Api
 from maar.kube.client.errors import ApiError
 from maar.model.jobs import Job
+from maar.model.words import count as counted
+from maar.model.words import number
 from maar.views.records import OwnerView, StoryView
 from maar.views.sight import Sight
 
@@ -34,9 +36,9 @@ TOGETHER = 10.0
 
 WORDS = {
     EventKind.SUBMITTED: "submitted",
-    EventKind.STARTED: "started with {after} workers",
-    EventKind.SUSPENDED: "suspended: it had {before} workers",
-    EventKind.RESIZED: "resized from {before} to {after} workers",
+    EventKind.STARTED: "started with {after}",
+    EventKind.SUSPENDED: "suspended: it had {before}",
+    EventKind.RESIZED: "resized from {size} to {after}",
     EventKind.EVICTED: "evicted: it made room for another job, and waits again",
     EventKind.STOPPED: "stopped: it lost its pods, and waits again",
     EventKind.ENDED: "ended: {how}",
@@ -107,7 +109,7 @@ def _from_object(job: Job) -> list[StoryView]:
     if past.first_start is not None:
         found.append(StoryView(at=past.first_start, what="Started", words="started", source="object"))
     if past.last_resize is not None and past.last_resize != past.first_start:
-        words = f"resized: it has {now} workers since then" if now else "suspended"
+        words = f"resized: it has {counted(now, 'worker')} since then" if now else "suspended"
         what = "Resized" if now else "Suspended"
         found.append(StoryView(at=past.last_resize, what=what, words=words, source="object", workers=now))
     return found
@@ -128,7 +130,8 @@ async def _from_history(history: History, job: Job) -> list[StoryView] | None:
 
 
 def _entry(event: Event) -> StoryView:
-    words = WORDS[event.kind].format(before=event.before, after=event.after, how=event.how)
+    before, after = (counted(size or 0, "worker") for size in (event.before, event.after))
+    words = WORDS[event.kind].format(size=number(event.before or 0), before=before, after=after, how=event.how)
     workers = event.after if event.kind in RUNS else None if event.kind is EventKind.SUBMITTED else 0
     return StoryView(at=event.at, what=event.kind.value.capitalize(), words=words, source="history", workers=workers)
 
@@ -187,7 +190,7 @@ def _together(moments: list[float]) -> list[list[float]]:
 
 
 def _pods(count: int) -> str:
-    return f"{count} pods" if count != 1 else "1 pod"
+    return counted(count, "pod")
 
 
 async def _read(api: Api, namespace: str, selector: str) -> list[_Event] | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
@@ -24,9 +24,11 @@ from maar.kube.submit import service
 from maar.kube.submit.changes import Change
 from maar.kube.submit.errors import SubmitError
 from maar.kube.submit.manifests import SUBMITTED, Manifest, is_namespace, prepared
+from maar.kube.submit.names import check_names, cluster_names
 from maar.kube.submit.service import PartlyCreated, Submitted, find
 from maar.kube.wire.api_resources import SELF_REVIEWS, Resource
 from maar.kube.wire.base import Object
+from maar.kube.wire.cluster import Queue
 from maar.model.documents import DocumentError, documents
 from maar.views.records import OwnerView
 from maar.views.sight import Sight
@@ -123,14 +125,17 @@ async def _name(api: Api) -> str:
 class Writer:
     """Writes to one cluster, by the rights of callers."""
 
-    def __init__(self, api: Api, names: Sequence[str]) -> None:
+    def __init__(self, api: Api, names: Sequence[str], queues: Callable[[], Sequence[Queue]]) -> None:
         self._api = api
+        self._queues = queues
+        """Those of the cluster: every user of `maar web` sees their names."""
         self.names = tuple(names)
         """Our scheduler names; pods that name none get the first."""
         self._served: Kept[str, dict[AnyKind, Resource[Object]]] = Kept(_clock, SECONDS, 1)
 
     async def create(self, api: Api, manifests: Sequence[Manifest], dry_run: bool) -> CreatedAnswer:
         """Create jobs. If there are several, the API server checks all of them before the first one is created."""
+        notes = await self._checked(api, manifests)
         made: list[Submitted] = []
         if dry_run or len(manifests) > 1:
             for i, manifest in enumerate(manifests):
@@ -146,14 +151,26 @@ class Writer:
                 error.field = _inside(0, error.field)
                 raise
         views = (
-            CreatedView(**_named(one), completed=manifest.completed, warnings=manifest.warnings)
-            for one, manifest in zip(made, manifests, strict=True)
+            CreatedView(**_named(one), completed=manifest.completed, warnings=(*manifest.warnings, *more))
+            for one, manifest, more in zip(made, manifests, notes, strict=True)
         )
         return CreatedAnswer(created=tuple(views), dry_run=dry_run)
 
+    async def _checked(self, api: Api, manifests: Sequence[Manifest]) -> list[list[str]]:
+        """What could not be checked of the queues and classes that jobs name; refuses those that they cannot use."""
+        names = await cluster_names(api, self._queues())
+        notes = []
+        for i, manifest in enumerate(manifests):
+            try:
+                notes.append(check_names(manifest, names))
+            except SubmitError as error:
+                raise Refused(error.status, error.problem, _inside(i, error.field)) from None
+        return notes
+
     async def change(self, api: Api, found: Sequence[Submitted], what: Change) -> ChangedAnswer:
-        warnings = await service.change(api, found, what)
-        return ChangedAnswer(changed=_views(found), warnings=tuple(warnings))
+        named = what.queue is not None or what.priority_class is not None
+        done = await service.change(api, found, what, await cluster_names(api, self._queues()) if named else None)
+        return ChangedAnswer(changed=_views(found), warnings=(*done.effects, *done.notes))
 
     async def cancel(self, api: Api, found: Sequence[Submitted]) -> DeletedAnswer:
         return DeletedAnswer(deleted=_views(await service.cancel(api, found)))
