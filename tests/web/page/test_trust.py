@@ -80,7 +80,9 @@ def test_a_server_that_has_gone_is_told_and_its_data_is_grey(opened: Open) -> No
         expect(page.locator("#notice")).to_be_hidden()
     clock = r"\d\d:\d\d:\d\d"
     expect(page.locator("#notice")).to_have_text(
-        re.compile(rf"^No connection to Maar since (\w+ \d+ )?{clock}; data is from (\w+ \d+ )?{clock}\. Connecting again\.$")
+        re.compile(
+            rf"^No connection to Maar since (\w+ \d+ )?{clock}; data is from (\w+ \d+ )?{clock}\. Connecting again\.$"
+        )
     )
     expect(page.locator("#notice")).to_have_attribute("role", "alert")
     expect(page.locator("main")).to_have_class("stale")
@@ -221,7 +223,7 @@ def test_what_is_not_known_is_a_gap_in_the_chart(served: PageServer, opened: Ope
     expect(chart.locator(".gap").first).to_be_attached()
     expect(chart.get_by_role("img")).to_have_attribute("aria-label", re.compile("not known for 1 h 23 min"))
     expect(chart.locator(".legend")).to_contain_text("not known")
-    assert (2, 2, 1) == (runs(page, ".all"), runs(page, ".layer"), chart.locator("rect.gap").count())
+    assert (2, 2, 1) == (runs(page, "path.all"), runs(page, ".layer"), chart.locator("rect.gap").count())
     expect(page.locator(".cards .gap")).to_have_count(1)
 
 
@@ -230,21 +232,23 @@ def test_a_chart_without_gaps_says_nothing_of_them(served: PageServer, opened: O
     page = opened(served.url)
     chart = page.locator("#utilisation")
     expect(chart.get_by_role("img")).to_have_attribute("aria-label", re.compile("the last 2 h 30 min"))
-    assert (1, 0) == (runs(page, ".all"), chart.locator(".gap").count())
+    assert (1, 0) == (runs(page, "path.all"), chart.locator(".gap").count())
 
 
 def test_the_time_without_a_connection_is_a_gap(opened: Open) -> None:
     served = PageServer(small())
     with served:
         page = opened(served.url)
-        page.wait_for_selector("#utilisation .all")
+        page.wait_for_selector("#utilisation path.all", state="attached")
     expect(page.locator("#notice")).to_be_visible()
-    expect(page.locator("#utilisation .gap")).to_have_count(1)  # since then nothing is known
+    expect(page.locator("#utilisation rect.gap")).to_have_count(1)  # since then nothing is known
     served.cycles += served.cycles[-1:] * 60  # a minute passes
     with served:
         expect(page.locator("#notice")).to_be_hidden()
         expect(page.locator("#utilisation")).to_contain_text("not known")
-        page.wait_for_function("document.querySelector('#utilisation .all').getAttribute('d').split('M').length === 3")
+        page.wait_for_function(
+            "document.querySelector('#utilisation path.all').getAttribute('d').split('M').length === 3"
+        )
 
 
 def test_the_size_of_a_job_is_not_zero_before_it_is_known(served: PageServer, opened: Open) -> None:
@@ -264,7 +268,17 @@ def test_the_size_of_a_job_is_not_zero_before_it_is_known(served: PageServer, op
 
 @pytest.mark.parametrize(
     "place",
-    ["nowhere", "jobs", "jobs/ann", "jobs/a/b/c", "queues/x", "cluster/a/b", "decisions/soon", "what-if?decision=x", "%E0"],
+    [
+        "nowhere",
+        "jobs",
+        "jobs/ann",
+        "jobs/a/b/c",
+        "queues/x",
+        "cluster/a/b",
+        "decisions/soon",
+        "what-if?decision=x",
+        "%E0",
+    ],
 )
 def test_an_address_that_leads_nowhere_says_so(served: PageServer, opened: Open, place: str) -> None:
     page = opened(f"{served.url}#/{place}")

@@ -79,25 +79,25 @@ function thin(points) {
 
 const share = (one) => Math.round((100 * one.used) / Math.max(1, one.total));
 
-/** GPUs in use until now; `known` is until when the last point holds. */
-export function utilisation(series, known, now) {
+/** GPUs in use until now; `lost` is when the connection ended, if it has: nothing is known since then. */
+export function utilisation(series, lost, now) {
   if (!series.length) return h("p", { class: "dim" }, "Nothing is known yet.");
   const samples = thin(series);
   const most = Math.max(1, ...samples.map((one) => one.total));
   const [first, last] = [samples[0], samples.at(-1)];
   const end = Math.max(now, last.at + 1);
   const label = `From ${share(first)} % to ${share(last)} % in ${duration(now - first.at)}`;
-  const found = spans(samples.map((one) => ({ at: one.at, until: one.until, value: one.used })), Math.max(known, last.at));
+  const found = spans(samples.map((one) => ({ at: one.at, until: one.until, value: one.used })), lost ?? end);
   return h("div", {}, steps(found, [first.at, end], most, label), h("div", { class: "dim" }, `last ${duration(now - first.at)}`));
 }
 
 /** GPUs in use by top-level queue, one above the other, with what there is and what waits. */
-export function byQueue(series, known, now, colours, unit) {
+export function byQueue(series, lost, now, colours, unit) {
   if (!series.length) return h("p", { class: "dim" }, "Nothing is known yet.");
   const points = thin(series);
   const [first, last] = [points[0], points.at(-1)];
   const end = Math.max(now, last.at + 1);
-  const found = spans(points, Math.max(known, last.at));
+  const found = spans(points, lost ?? end);
   const x = (at) => ((at - first.at) / (end - first.at)) * WIDE;
   // What waits may be many times the cluster: the line then leaves the chart at the top.
   const most = Math.max(1, ...points.map((one) => Math.max(one.total, one.used, Math.min(one.waiting, 1.5 * one.total))));

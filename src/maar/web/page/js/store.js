@@ -69,11 +69,6 @@ export class Store {
     this.lost = undefined; // when the connection ended: nothing is known since then
   }
 
-  /** Until when what the page shows is known to hold. */
-  known() {
-    return this.lost ?? this.now();
-  }
-
   /** The connection has ended: what comes next begins after a gap. */
   disconnected() {
     if (this.lost !== undefined) return;

@@ -187,7 +187,7 @@ export function cluster(root, app, [chosen]) {
       h("div", { class: "card" }, h("div", { class: "dim" }, `${unit} in use`), h("div", { class: "big", id: "in-use" }, `${shown(sum(view.used))} of ${shown(sum(view.allocatable))}`), h("div", { class: "dim" }, percent(sum(view.used), sum(view.allocatable)))),
       h("div", { class: "card" }, h("div", { class: "dim" }, "Nodes"), h("div", { class: "big" }, total.toLocaleString("en")), h("div", { class: bad ? "warn" : "dim" }, bad ? `${bad} failed, drained or locked` : "all ready")),
       h("div", { class: "card" }, h("div", { class: "dim" }, "Jobs"), h("div", { class: "big" }, `${view.jobs.running ?? 0} running`), h("div", {}, h("a", { href: "#/waiting" }, `${(view.jobs.waiting ?? 0) + (view.jobs.suspended ?? 0)} waiting`))),
-      h("div", { class: "card" }, h("div", { class: "dim" }, `${unit} in use over time`), utilisation(store.series(), store.known(), store.now())),
+      h("div", { class: "card" }, h("div", { class: "dim" }, `${unit} in use over time`), utilisation(store.series(), store.lost, store.now())),
     );
   }
 
@@ -246,7 +246,7 @@ export function cluster(root, app, [chosen]) {
       return;
     }
     drawn = performance.now();
-    show(chart, byQueue(store.series(), store.known(), store.now(), app.colours, store.accelerators.length ? "GPUs" : "thousandths of a CPU"));
+    show(chart, byQueue(store.series(), store.lost, store.now(), app.colours, store.accelerators.length ? "GPUs" : "thousandths of a CPU"));
   }
 
   /** Fetch what was in use before the page was opened. */
