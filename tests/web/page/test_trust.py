@@ -1,4 +1,4 @@
-"""What the page must not pretend: text that is none, data that is old, zeros that nobody measured, things that are not."""
+"""What the page must not pretend: words that are none, old data, zeros that nobody measured, things that are not."""
 
 from __future__ import annotations
 
@@ -40,7 +40,12 @@ PLACES = {
 }
 """Addresses, and the titles of their pages."""
 NO_WORDS = re.compile(r"\b(?:false|true|undefined|null|NaN|Infinity)\b|\[object|\$\{")
-TEXT = "[...document.querySelectorAll('body')].map((e) => e.innerText).join() + [...document.querySelectorAll('[aria-label], [title]')].map((e) => `${e.getAttribute('aria-label') ?? ''} ${e.getAttribute('title') ?? ''}`).join()"  # noqa: E501
+TEXT = """() => {
+    const labels = [...document.querySelectorAll('[aria-label], [title]')];
+    const hidden = labels.flatMap((e) => [e.getAttribute('aria-label') ?? '', e.getAttribute('title') ?? '']);
+    return [document.title, document.body.innerText, ...hidden].join(' ');
+}"""
+"""Everything that is read on the page, also by screen readers."""
 
 
 def visit(page: Page, served: PageServer, place: str, title: str) -> None:
@@ -373,7 +378,9 @@ CONTRAST = """() => {
     };
     const over = ([r, g, b, a], [x, y, z]) => [r * a + x * (1 - a), g * a + y * (1 - a), b * a + z * (1 - a)];
     const light = (colour) => {
-        const [r, g, b] = colour.map((v) => v / 255).map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
+        const [r, g, b] = colour
+            .map((v) => v / 255)
+            .map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
         return 0.2126 * r + 0.7152 * g + 0.0722 * b;
     };
     const back = (element) => {
@@ -387,27 +394,30 @@ CONTRAST = """() => {
         let shown = over(rgba(colour), behind);
         for (let e = element; e; e = e.parentElement) {
             const { opacity } = getComputedStyle(e);
-            if (opacity !== "1" && !element.closest(":disabled")) shown = over([...shown, Number(opacity)], back(e.parentElement));
+            if (opacity !== "1") shown = over([...shown, Number(opacity)], back(e.parentElement));
         }
         const [high, low] = [light(shown), light(behind)].sort((a, b) => b - a);
         const ratio = (high + 0.05) / (low + 0.05);
         const style = getComputedStyle(element);
         const size = parseFloat(style.fontSize);
         const large = size >= 24 || (size >= 18.66 && Number(style.fontWeight) >= 700);
-        if (ratio < (large ? 3 : 4.5)) weak.push(`${ratio.toFixed(2)} ${element.tagName}.${element.className} ${words.slice(0, 40)}`);
+        const name = `${element.tagName}.${element.className} ${words.slice(0, 40)}`;
+        if (ratio < (large ? 3 : 4.5)) weak.push(`${ratio.toFixed(2)} ${name}`);
     };
     for (const element of document.body.querySelectorAll("*")) {
-        if (element.closest("svg, noscript, .unseen, option, datalist, :disabled") || !element.checkVisibility({ opacityProperty: true, visibilityProperty: true })) continue;
+        if (element.closest("svg, noscript, .unseen, option, datalist, :disabled")) continue;
+        if (!element.checkVisibility({ opacityProperty: true, visibilityProperty: true })) continue;
         const words = [...element.childNodes].filter((n) => n.nodeType === 3).map((n) => n.data).join("").trim();
         const style = getComputedStyle(element);
         if (words) look(element, style.color, words);
         if (element.matches("input, textarea, select")) {
             look(element, style.color, element.value || "value");
-            if (element.placeholder) look(element, getComputedStyle(element, "::placeholder").color, element.placeholder);
+            const hint = getComputedStyle(element, "::placeholder").color;
+            if (element.placeholder) look(element, hint, element.placeholder);
         }
         for (const pseudo of ["::before", "::after"]) {
             const made = getComputedStyle(element, pseudo);
-            if (/[\\w●○]/.test(made.content) && made.content !== "none" && made.content !== '""') look(element, made.color, made.content);
+            if (/["“].*[\\w●○]/.test(made.content)) look(element, made.color, made.content);
         }
     }
     return [...new Set(weak)];
