@@ -16,11 +16,14 @@ from maar.model.plan import Elect, Lock
 from maar.model.queues import Queue
 from maar.model.resources import LARGEST
 from maar.model.snapshot import Cluster, Quota
+from maar.model.tasks import Status
 from maar.registry import catalog
 from maar.testing.builders import GPU, cluster, elastic, gang, node
 from maar.testing.scenario import configured
 from maar.whatif.changes import KINDS
-from maar.whatif.job_edits import HIGHEST
+from maar.whatif.edit import Scene
+from maar.whatif.edits import in_words
+from maar.whatif.job_edits import HIGHEST, SetPriority
 from maar.whatif.started import Start
 from maar.whatif.unblock import Change, Unblocked, unblock
 
@@ -130,6 +133,26 @@ def test_its_priority_is_raised_above_jobs_that_must_go() -> None:
     change = found("priority", scene, PREEMPT)
     assert "raise the priority of `ns/mine` from 0 to 6, above `ns/low`" == change.words
     assert (Start.NOMINATED, ("ns/low",)) == (change.start, change.evicts)
+
+
+@pytest.mark.parametrize("status", [Status.SUCCEEDED, Status.FAILED, Status.RELEASING])
+def test_jobs_that_have_ended_are_not_named(status: Status) -> None:
+    scene = cluster(
+        node("n1", gpu=8),
+        node("n2", gpu=4),
+        gang("done", 2, gpu=2, on=["n1"] * 2, priority=5, task={"status": status}),
+        gang("closed", 0, minimum=1, priority=5, phase=Phase.COMPLETED),
+        gang("low", gpu=4, on=["n1"], priority=5),
+        gang("high", gpu=4, on=["n2"], priority=50),
+        gang("mine", gpu=8),
+    )
+    assert (
+        "raise the priority of `ns/mine` from 0 to 6, above `ns/low`"
+        == in_words(Scene(scene, PREEMPT), [SetPriority("ns/mine", 6)])[0]
+    )
+    answer = unblock(scene, PREEMPT, 100.0, "ns/mine", most=len(KINDS))
+    assert answer.changes
+    assert not [c.words for c in answer.changes if "ns/done" in c.words or "ns/closed" in c.words]
 
 
 def test_a_job_that_no_longer_starts_is_named() -> None:

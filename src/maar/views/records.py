@@ -387,6 +387,8 @@ class UtilisationView(View, frozen=True):
     """In use by the jobs of each top-level queue, with the queues below it: those with the most."""
     others: int
     """In use by all else: other queues, and pods that no queue pays for."""
+    until: float | None = None
+    """Until when it is known to hold, if nothing was heard from the cluster after that; else until the next point."""
 
 
 class Moved(View, frozen=True):

@@ -20,7 +20,7 @@ from maar.model.resources import CPU, EPHEMERAL, LARGEST, MEMORY, PODS, devices_
 from maar.model.snapshot import Quota
 from maar.model.tasks import Status
 from maar.plugins.resourcequota import plain
-from maar.whatif.edit import Edit
+from maar.whatif.edit import Edit, ended
 from maar.whatif.job_edits import HIGHEST, UNPLACED, EndJobs, Release, SetMinimum, SetPriority, SetQueue, SetRequest
 from maar.whatif.node_edits import MOST_NODES, AddNodesLike, EndReservation, Uncordon, copy_of
 from maar.whatif.queue_edits import LARGEST_WEIGHT, Field, OpenQueue, SetAmounts, SetQuota, SetWeight
@@ -46,7 +46,7 @@ def release(search: Search) -> Edits:
 def reservation(search: Search) -> Edits:
     """Release the nodes that are reserved for another job."""
     elect = search.cluster.elect
-    if elect is None or elect.job == search.job.key:
+    if elect is None or elect.job in (search.job.key, *ended(search.cluster)):
         return None
     return search.tried([EndReservation(elect.job)])
 
@@ -87,8 +87,9 @@ def priority(search: Search) -> Edits:
     payer = search.queues.payer(search.job)
     if payer >= 0 and search.queues.queues[payer].priority_classes is not None:
         return None  # the class that gives the priority may not be accepted
-    others = {job.priority for job in search.cluster.jobs if job.key != search.job.key}
-    others.update(task.priority for task in search.cluster.tasks if task.job != search.job.key)
+    spared = {search.job.key, *ended(search.cluster)}
+    others = {job.priority for job in search.cluster.jobs if job.key not in spared}
+    others.update(task.priority for task in search.cluster.tasks if task.job not in spared)
     more = {p for other in others for p in (other, other + 1)}
     steps = sorted(p for p in more if search.job.priority < p <= HIGHEST)
     return search.least(len(steps), lambda n: [SetPriority(search.job.key, steps[n - 1])])
@@ -106,10 +107,13 @@ def share(search: Search) -> Edits:
 
 
 def end(search: Search) -> Edits:
-    """One other job ends, else a few; running jobs first, and of these the ones that lose least."""
+    """One other job ends, else a few; running jobs first, and of these the ones that lose least.
+
+    A job that has ended already, or is being deleted, is none of them.
+    """
     size: dict[str, int] = {}
     started: dict[str, float] = {}
-    spared = {search.job.key}
+    spared = {search.job.key, *ended(search.cluster)}
     for task in search.cluster.tasks:
         if task.resident or task.status is Status.RELEASING:
             spared.add(task.job)

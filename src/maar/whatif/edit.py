@@ -14,13 +14,16 @@ import msgspec
 from msgspec.structs import replace
 
 from maar.config.config import Config
-from maar.model.jobs import Job
+from maar.model.jobs import Job, Phase
 from maar.model.resources import LARGEST, quantity
 from maar.model.snapshot import Cluster
+from maar.model.tasks import Status
 from maar.model.words import closest, unknown
 from maar.shards.shard import Standing
 
 T = TypeVar("T")
+OVER = (Status.SUCCEEDED, Status.FAILED, Status.RELEASING)
+"""Pods that have ended, or are being deleted."""
 LISTED = 20
 """The longest list of names in a message. Tuned by hand."""
 
@@ -104,6 +107,15 @@ def job_of(scene: Scene, key: str) -> Job:
         found("job", "job", key, [job.key for job in scene.cluster.jobs])
     assert job is not None
     return job
+
+
+def ended(cluster: Cluster) -> frozenset[str]:
+    """Jobs that have ended or are being deleted: no change of others has to do with them."""
+    has_pods = {task.job for task in cluster.tasks}
+    lives = {task.job for task in cluster.tasks if task.status not in OVER}
+    lives.update(job.key for job in cluster.jobs if job.elastic is not None and job.elastic.suspended)
+    completed = {job.key for job in cluster.jobs if job.phase is Phase.COMPLETED}
+    return frozenset((has_pods | completed) - lives)
 
 
 def with_job(scene: Scene, job: Job) -> Scene:

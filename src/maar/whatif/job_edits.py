@@ -16,6 +16,7 @@ from maar.whatif.edit import (
     EditError,
     Scene,
     at_least,
+    ended,
     found,
     job_of,
     new,
@@ -99,8 +100,8 @@ class SetPriority(Edit, frozen=True):
     def words(self, scene: Scene) -> str:
         now = job_of(scene, self.job).priority
         verb = "raise" if self.priority >= now else "lower"
-        passed = sorted(job.key for job in scene.cluster.jobs if now <= job.priority == self.priority - 1)
-        passed = [key for key in passed if key != self.job]
+        others = {job.key for job in scene.cluster.jobs if now <= job.priority == self.priority - 1}
+        passed = sorted(others - ended(scene.cluster) - {self.job})
         more = f" and {len(passed) - 1} more" if len(passed) > 1 else ""
         above = f", above `{passed[0]}`{more}" if passed else ""
         return f"{verb} the priority of `{self.job}` from {now} to {self.priority}{above}"

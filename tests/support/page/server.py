@@ -41,6 +41,8 @@ from maar.whatif.edit import EditError
 from maar.whatif.why import why
 
 MOST = 10_000
+PULSE = 1.0
+"""Seconds between two signs of life on a stream."""
 LISTS: dict[str, Callable[[Tally, Sight], Sequence[View]]] = {
     "nodes": node_views,
     "jobs": job_views,
@@ -89,12 +91,17 @@ class PageServer:
         sharing: Sharing | None = None,
     ) -> None:
         self._tokens = tokens  # None: no token is needed
+        self._port = 0
         self._streams: dict[asyncio.Queue[bytes], Sight] = {}
         self.cycles: list[Cycle] = []
         self.scenes: list[Cluster] = []  # of the cycles
         self.submitted: list[str] = []
         self.past: list[UtilisationView] = []
         self.requests: list[str] = []
+        self.story: tuple[StoryView, ...] = STORY
+        self.age = 0.0
+        """Seconds since the data was current, as answers say."""
+        self._hangs = False
         self.writes = writes
         self._plan = plan  # None: decide
         self._sharing = sharing
@@ -130,9 +137,10 @@ class PageServer:
         app.router.add_get("/{path:.*}", self._file)
         runner = web.AppRunner(app, shutdown_timeout=0.1)
         await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
+        site = web.TCPSite(runner, "127.0.0.1", self._port, reuse_address=True)
         await site.start()
-        ready.set_result(runner.addresses[0][1])
+        self._port = runner.addresses[0][1]  # the same one if it is started again
+        ready.set_result(self._port)
         await self._stop.wait()
         await runner.cleanup()
 
@@ -147,12 +155,24 @@ class PageServer:
             for queue, sight in self._streams.items():
                 queue.put_nowait(self._event(before, sight))
 
-        self._loop.call_soon_threadsafe(go)
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(go)
+        else:
+            self._set(scene)  # before it is started again
 
     def cut(self) -> None:
         """End all streams, as a restart does."""
         for queue in tuple(self._streams):
             self._loop.call_soon_threadsafe(queue.put_nowait, b"")
+
+    def hang(self) -> None:
+        """Keep all connections open and send nothing any more, as a process that is stopped does."""
+        self._hangs = True
+
+    def go_on(self) -> None:
+        """Answer again; streams that hung have ended."""
+        self._hangs = False
+        self.cut()
 
     def _event(self, before: Tally | None, sight: Sight) -> bytes:
         after = self.tally
@@ -169,7 +189,7 @@ class PageServer:
 
     def _stamp(self) -> dict[str, float]:
         at = NOW + len(self.cycles)
-        return {"asOf": at, "age": 0.0, "decidedAt": at}
+        return {"asOf": at - self.age, "age": self.age, "decidedAt": at}
 
     # -- requests
 
@@ -181,6 +201,8 @@ class PageServer:
 
     async def _api(self, request: web.Request) -> web.StreamResponse:
         self.requests.append(f"{request.method} {request.match_info['path']}")
+        while self._hangs:
+            await asyncio.sleep(0.1)
         sight = ALL
         if self._tokens is not None:
             found = self._tokens.get(request.headers.get("Authorization", "").removeprefix("Bearer "))
@@ -214,7 +236,7 @@ class PageServer:
                 answer = why(self.scene, CONFIG, NOW, key, lambda: searched)
                 found = NEVER if key == "bob/probe" else FORECAST
                 without = ("events",) if key == "bob/probe" else ()
-                return _json({**stamp, "detail": job_detail(tally, answer, sight, STORY, found, without)})
+                return _json({**stamp, "detail": job_detail(tally, answer, sight, self.story, found, without)})
             case ["GET", "recordings"]:
                 return _json({**stamp, "items": []})
             case ["GET", "decisions"]:
@@ -244,13 +266,22 @@ class PageServer:
         self._streams[queue] = sight
         try:
             await response.write(self._event(None, sight))
-            while body := await queue.get():
+            while body := await self._next(queue):
                 await response.write(body)
         except ConnectionError:
             pass  # the page is closed
         finally:
             del self._streams[queue]
         return response
+
+    async def _next(self, queue: asyncio.Queue[bytes]) -> bytes:
+        """What the stream sends next; a sign of life if nothing happens."""
+        while True:
+            try:
+                return await asyncio.wait_for(queue.get(), PULSE)
+            except TimeoutError:
+                if not self._hangs:
+                    return b"event: pulse\ndata: " + msgspec.json.encode(self._stamp()) + b"\n\n"
 
 
 def _part(request: web.Request, views: Sequence[View]) -> dict[str, Any]:

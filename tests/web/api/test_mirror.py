@@ -21,9 +21,9 @@ from maar.model.plan import Plan
 from maar.model.snapshot import Snapshot
 from maar.shards.map import ShardMap
 from maar.shards.wants import Want
-from maar.testing.builders import cluster, node
+from maar.testing.builders import cluster, gang, node
 from maar.views.tally import Tally
-from maar.web.api.mirror import MANY, POINT_EVERY, POINTS, Changes, Series
+from maar.web.api.mirror import COARSEST, FINEST, MANY, POINTS, QUIET, Changes, Series
 
 
 def test_it_shows_what_the_scheduler_beside_it_does(tmp_path: Path) -> None:
@@ -137,15 +137,58 @@ def test_a_reader_that_is_slow_fetches_everything_again() -> None:
     assert (set(), True) == (changes.jobs, changes.all)
 
 
-def test_a_day_of_utilisation_is_kept_a_point_each_minute() -> None:
-    series, snapshot = Series(), Snapshot(cluster(node("n0", gpu=8)))
+class Look:
+    """A series of a cluster in which a number of GPUs is in use."""
 
-    def look(*moments: float) -> list[float]:
-        for now in moments:
-            series.look(Tally(snapshot, Plan(), now))
-        return [point.at for point in series.points]
+    def __init__(self) -> None:
+        self.series = Series()
+        self.snapshots = {
+            used: Snapshot(cluster(node("n0", gpu=8), *([gang("j", gpu=used, on=["n0"])] if used else [])))
+            for used in (0, 4, 8)
+        }
 
-    assert [0.0, 60.0, 200.0] == look(0.0, 1.0, 59.9, 60.0, 100.0, 200.0, 259.0)
-    assert [100.0, 160.0] == look(100.0, 160.0), "the clock was set back"
-    assert POINTS == len(look(*(160.0 + POINT_EVERY * i for i in range(POINTS + 10))))
-    assert 160.0 + POINT_EVERY * 10 == series.points[0].at
+    def __call__(self, now: float, used: int = 0) -> list[tuple[float, int]]:
+        self.series.look(Tally(self.snapshots[used], Plan(), now))
+        return [(point.at, point.used) for point in self.series.points()]
+
+
+def at(points: list[tuple[float, int]], now: float) -> int:
+    """What a line through the points shows."""
+    return [used for begin, used in points if begin <= now][-1]
+
+
+def test_utilisation_is_right_soon_after_the_start() -> None:
+    look = Look()
+    look(100.0, 0)
+    look(100.4, 4)
+    points = look(100.6, 8)
+    assert [(100.0, 0), (100.6, 8)] == points
+    assert 8 == at(look(159.0, 8), 103.0), "not zero for the first minute"
+    assert [(100.0, 0), (100.6, 8), (159.0, 8), (159.5, 4)] == look(159.5, 4)
+    assert [(50.0, 4)] == look(50.0, 4), "the clock was set back"
+
+
+def test_a_day_of_utilisation_is_kept() -> None:
+    look = Look()
+    for second in range(0, 26 * 3600, 10):
+        used = 8 if second % 3600 < 1800 else 0
+        look.series.look(Tally(look.snapshots[used], Plan(), float(second)))
+    points = [(point.at, point.used) for point in look.series.points()]
+    assert FINEST < look.series.every <= COARSEST
+    assert len(points) <= POINTS
+    assert points[-1][0] - points[0][0] >= 24 * 3600
+    for hour in range(3, 26):
+        for minute, used in ((10, 8), (25, 8), (40, 0), (55, 0)):
+            assert used == at(points, hour * 3600 + minute * 60)
+
+
+def test_a_time_without_news_is_a_gap() -> None:
+    look = Look()
+    look(0.0, 8)
+    look.series.heard(40.0)
+    look(40.0 + QUIET, 4)
+    assert [None, None] == [point.until for point in look.series.points()], "a quiet cluster is still known"
+    look.series.heard(40.0 + QUIET + 7.0)
+    look(500.0, 4)
+    points = look.series.points()
+    assert [(0.0, None), (190.0, 197.0), (500.0, None)] == [(point.at, point.until) for point in points]

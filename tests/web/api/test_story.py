@@ -23,7 +23,7 @@ from maar.model.elastic import Past
 from maar.testing.builders import elastic
 from maar.views.records import OwnerView, StoryView
 from maar.views.sight import ALL
-from maar.web.api.story import Story, story_of
+from maar.web.api.story import Story, joined, story_of
 
 Tell = Callable[[Web], Awaitable[None]]
 
@@ -121,17 +121,110 @@ def test_it_has_the_history_with_sizes_and_without_earlier_jobs_of_the_name(tmp_
             found = await story_of(web.cluster.api, history, job, None, ALL, frozenset())
             assert [
                 ("Created", None),
-                ("Submitted", None),
                 ("Started", 2),
                 ("Resized", 6),
                 ("Suspended", 0),
             ] == [(one.what, one.workers) for one in found.entries]
-            assert "resized from 2 to 6 workers" == found.entries[3].words
+            assert "resized from 2 to 6 workers" == found.entries[2].words
             assert () == found.without
         finally:
             await history.close()
 
     told(tmp_path, story)
+
+
+def noted(at: float, what: str, words: str, workers: int | None = None) -> StoryView:
+    return StoryView(at=at, what=what, words=words, source="history", workers=workers)
+
+
+def event(at: float, what: str, words: str) -> StoryView:
+    return StoryView(at=at, what=what, words=words, source="event")
+
+
+def test_what_two_sources_tell_is_one_entry() -> None:
+    history = [
+        noted(10.0, "Started", "started with 4 workers", 4),
+        noted(20.0, "Resized", "resized from 4 to 3 workers", 3),
+        noted(21.0, "Resized", "resized from 3 to 2 workers", 2),
+        noted(30.0, "Suspended", "suspended: it had 2 workers", 0),
+        noted(90.0, "Started", "started with 4 workers", 4),
+        noted(95.0, "Evicted", "evicted: it made room for another job, and waits again", 0),
+    ]
+    events = [
+        event(9.0, "Nominated", "room is being freed for its pods"),
+        event(9.9, "Scheduled", "bound 5 pods of the gang"),
+        event(20.6, "Resized", "from 3 to 2 workers: max-min"),
+        event(20.7, "Resized", "from 4 to 3 workers: preempted"),
+        event(30.1, "Suspended", "suspended: max-min"),
+        event(94.9, "Evicted", "preempted: gang of `a/b` for `a/c`: 2 pods"),
+        event(95.1, "Evicted", "preempted: gang of `a/b` for `a/d`: 2 pods"),
+    ]
+    found = sorted(joined(history, events), key=lambda entry: entry.at)
+    assert [
+        ("Nominated", "event", None),
+        ("Scheduled", "event", 4),
+        ("Resized", "event", 2),
+        ("Resized", "event", 3),
+        ("Suspended", "event", 0),
+        ("Started", "history", 4),  # its event is gone
+        ("Evicted", "event", 0),
+        ("Evicted", "event", 0),
+    ] == [(one.what, one.source, one.workers) for one in found]
+    assert "from 4 to 3 workers: preempted" == found[3].words
+
+
+def test_changes_that_happen_again_are_told_again() -> None:
+    history = [noted(at, "Resized", "resized from 2 to 4 workers", 4) for at in (10.0, 20.0)]
+    events = [event(at, "Resized", "from 2 to 4 workers") for at in (10.1, 20.1, 28.0)]
+    assert [10.1, 20.1, 28.0] == sorted(one.at for one in joined(history, events))
+    hour = [event(4000.0, "Resized", "from 2 to 4 workers")]
+    assert [10.0, 20.0, 4000.0] == sorted(one.at for one in joined(history, hour))
+
+
+def test_an_evicted_pod_without_a_gang_is_told_once(tmp_path: Path) -> None:
+    async def story(web: Web) -> None:
+        now = time.strftime("%Y-%m-%dT%H:%M:%S.000000Z", time.gmtime())
+        words = f"preempted: pod of `{MINE}/alone` for `{THEIRS}/x`"
+        about = {"kind": "Pod", "name": "alone", "namespace": MINE}
+        body = {"reason": "Preempted", "message": words, "involvedObject": about, "eventTime": now}
+        await web.cluster.api.create(f"/api/v1/namespaces/{MINE}/events", {"metadata": {"name": "e"}, **body})
+        job = replace(elastic(f"{MINE}/alone", 1, 8).job, elastic=None)
+        owner = OwnerView(api_version="v1", kind="Pod", name="alone")
+        found = (await story_of(web.cluster.api, History("none"), job, owner, ALL, frozenset())).entries
+        assert ["created", f"{words}: 1 pod"] == [one.words for one in found]
+
+    told(tmp_path, story)
+
+
+def test_what_a_scheduler_writes_to_events_and_history_is_told_once(tmp_path: Path) -> None:
+    file = tmp_path / "history.db"
+
+    async def story(web: Web) -> None:
+        client, history = await web.as_user(ADMIN), web.answers.history
+
+        async def seen() -> list[tuple[str, str, int | None]]:
+            status, body = await client.ask(f"/api/v1/jobs/{NAMESPACE}/low?unblock=false")
+            found = msgspec.json.decode(body)["detail"]["story"] if status == 200 else ()
+            return [(one["what"], one["source"], one["workers"]) for one in found]
+
+        async def both() -> bool:
+            """Whether the history and an event tell that it has started."""
+            kinds = [] if history.problem else [one.kind for one in await history.events_of(NAMESPACE, "low")]
+            return EventKind.STARTED in kinds and "Scheduled" in [what for what, _, _ in await seen()]
+
+        writes = History(str(file))
+        writes.start()
+        try:
+            async with scheduling(web.cluster, history=writes):
+                await web.cluster.gang("low", 2, gpu=8)
+                while not await both():
+                    await asyncio.sleep(0.1)
+                assert [("Created", "object", None), ("Scheduled", "event", 2)] == await seen()
+        finally:
+            await writes.close()
+
+    recorded(file)
+    told(tmp_path, story, history=str(file))
 
 
 def test_it_says_what_cannot_be_read(tmp_path: Path) -> None:

@@ -44,3 +44,10 @@ def test_nothing_becomes_markup(path: Path) -> None:
     forbidden = r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|srcdoc|DOMParser"
     assert [] == re.findall(forbidden, text(path))
     assert "cookie" not in text(path).replace("never in a cookie", "").replace("never a cookie", "")
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if path.suffix == ".js"], ids=name)
+def test_children_are_appended_in_one_place(path: Path) -> None:
+    """`append` of the browser writes `false` and `undefined` as text; `put` and `show` leave them out."""
+    natives = re.findall(r"\.(append|prepend|replaceChildren|replaceWith|before|after|appendChild)\(", text(path))
+    assert (["append", "replaceChildren"] if path.name == "dom.js" else []) == natives

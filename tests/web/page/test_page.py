@@ -293,7 +293,7 @@ def test_a_change_is_drawn_on_the_grid(served: PageServer, opened: Open) -> None
     page.wait_for_function(f"free => ({PIXEL})(['r2-n2', 7]) !== free", arg=free)
     assert neighbour == colour(page, "r1-n1")
     expect(page.locator("#in-use")).to_have_text("58 of 96")
-    expect(page.locator(".legend").last).to_contain_text("bob/new")
+    expect(page.get_by_label("Colours")).to_contain_text("bob/new")
     served.change(small())
     page.wait_for_function(f"free => ({PIXEL})(['r2-n2', 7]) === free", arg=free)
     expect(page.locator("#in-use")).to_have_text("50 of 96")
@@ -322,7 +322,7 @@ def test_log_in_with_a_token(opened: Open) -> None:
         page.get_by_label("Token").fill("anns")
         page.get_by_role("button", name="Log in").click()
         grid(page)
-        expect(page.locator(".legend").last).to_contain_text("jobs that you may not see: 14")
+        expect(page.get_by_label("Colours")).to_contain_text("jobs that you may not see: 14")
         assert "bob/" not in page.content()
         assert ["", {}] == page.evaluate("[document.cookie, { ...localStorage }]")
         assert "anns" not in page.url
@@ -339,7 +339,7 @@ def test_names_are_never_markup(opened: Open) -> None:
     with PageServer(small(gang(name, 1, gpu=1, on=["r2-n2"], queue="batch"))) as served:
         page = opened(served.url)
         grid(page)
-        expect(page.locator(".legend").last).to_contain_text(name)
+        expect(page.get_by_label("Colours")).to_contain_text(name)
         expect(page.locator("img")).to_have_count(0)
 
 

@@ -107,7 +107,7 @@ def logged_in(running: Running, opened: Open, user: str) -> Page:
 def test_a_user_sees_only_her_namespace(running: Running, opened: Open) -> None:
     page = logged_in(running, opened, USER)
     expect(page.locator("#in-use")).to_have_text("12 of 16")
-    expect(page.locator(".legend").last).to_contain_text("jobs that you may not see: 8")
+    expect(page.get_by_label("Colours")).to_contain_text("jobs that you may not see: 8")
     for place in ("cluster", "queues", "waiting", "decisions"):
         page.goto(f"{running.web.base}/#/{place}")
         expect(page.locator("main h1")).to_be_visible()
@@ -120,7 +120,7 @@ def test_a_new_job_appears_and_a_waiting_one_is_explained(running: Running, open
     page = logged_in(running, opened, ADMIN)
     running.run(running.web.gang(MINE, "late", 1, gpu=4, on="n0"))
     expect(page.locator("#in-use")).to_have_text("16 of 16")
-    expect(page.locator(".legend").last).to_contain_text(f"{MINE}/late")
+    expect(page.get_by_label("Colours")).to_contain_text(f"{MINE}/late")
     page.goto(f"{running.web.base}/#/waiting")
     row = page.locator(f"tr[data-job='{MINE}/waits']")
     row.get_by_role("button", name="What would start it?").click()
@@ -249,3 +249,16 @@ def test_of_a_recording_a_user_sees_only_her_namespace(running: Running, opened:
     page.goto(f"{running.web.base}/#/decisions/1/week.rec")
     expect(page.locator("#decision")).to_contain_text("Of jobs that you may not see: 2 pods evicted")
     assert "aq7" not in page.content()
+
+
+def test_a_path_that_does_not_exist_is_not_found(running: Running, opened: Open) -> None:
+    page = opened(f"{running.web.base}/")
+    for path in ("/foo", "/foo/bar", "/not-found.html"):
+        answer = page.goto(f"{running.web.base}{path}")
+        assert answer is not None
+        assert (404, "text/html; charset=utf-8") == (answer.status, answer.headers["content-type"])
+        expect(page.locator("h1")).to_have_text("Page not found")
+    page.get_by_role("link", name="Back to the cluster").click()
+    expect(page.get_by_label("Token")).to_be_visible()
+    plain = page.request.get(f"{running.web.base}/foo", headers={"Accept": "*/*"})
+    assert (404, "application/json") == (plain.status, plain.headers["content-type"])

@@ -35,7 +35,7 @@ class ClusterAnswer(Answer, frozen=True):
 
 class UtilisationAnswer(Answer, frozen=True):
     every: float
-    """Seconds between two points, at least."""
+    """Seconds in which there are two points at most; it grows with the series."""
     items: list[UtilisationView]
     """The oldest first. The series begins when the process starts."""
 

@@ -11,6 +11,7 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import Callable
+from itertools import pairwise
 
 import msgspec
 import numpy as np
@@ -44,10 +45,16 @@ KEPT = 50
 """Cycles that are kept: those that would do something else than the one before."""
 REPLAYED = 10
 """The newest of them, which can be decided again. Most of what they need is shared; tuned by hand."""
-POINT_EVERY = 60.0
-"""Seconds between two points of utilisation."""
-POINTS = 24 * 60
-"""Points that are kept: a day."""
+FINEST = 1.0
+"""Seconds in which utilisation has two points at most, while the series is short."""
+COARSEST = 60.0
+"""The same when it is long."""
+POINTS = 2 * 24 * 60
+"""Points that are kept: a day, or more if little happens."""
+HEARD = 5.0
+"""Seconds between two notes of how old the data is. Tuned by hand."""
+QUIET = 150.0
+"""Seconds without news after which the cluster is away. A minute is normal if nothing happens there."""
 MANY = 1000
 """Changed jobs or nodes above which readers of the stream fetch everything again. Tuned by hand."""
 
@@ -79,19 +86,64 @@ class Moment(msgspec.Struct, frozen=True):
 
 
 class Series:
-    """Utilisation since the process started: one point a minute, for a day."""
+    """Utilisation since the process started, fine while the series is short, for about a day.
+
+    A value that held for long is a point of its own, however short before it another one was. So a line through the
+    points is never wrong for longer than `every` seconds.
+    """
 
     def __init__(self) -> None:
-        self.points: deque[UtilisationView] = deque(maxlen=POINTS)
-        """The oldest first."""
+        self.every = FINEST
+        """Seconds in which there are two points at most."""
+        self._points: list[UtilisationView] = []
+        self._newest: Tally | None = None
+        self._heard = 0.0
 
     def look(self, tally: Tally) -> None:
-        """Add a point if the last one is a minute old; a clock that was set back begins again."""
-        last = self.points[-1].at if self.points else None
-        if last is not None and tally.now < last:
-            self.points.clear()
-        if last is None or not 0 <= tally.now - last < POINT_EVERY:
-            self.points.append(utilisation_view(tally))
+        """Take up a cycle; a clock that was set back begins again."""
+        before = self._newest
+        if before is not None and tally.now < before.now:
+            self.every, self._points, self._heard, before = FINEST, [], 0.0, None
+        if before is not None:
+            known = max(self._heard, before.now)
+            if tally.now - known > QUIET:
+                self._add(before, until=known)
+            elif tally.now - before.now >= self.every:
+                self._add(before)
+        self._newest = tally
+        if not self._points or tally.now - self._points[-1].at >= self.every:
+            self._add(tally)
+
+    def heard(self, as_of: float) -> None:
+        """Note until when everything that the cluster showed is known."""
+        self._heard = max(self._heard, as_of)
+
+    def points(self) -> list[UtilisationView]:
+        """The oldest first, up to the last cycle."""
+        newest = self._newest
+        if newest is None or self._points[-1].at >= round(newest.now, 3):
+            return list(self._points)
+        return [*self._points, utilisation_view(newest)]
+
+    def _add(self, tally: Tally, until: float | None = None) -> None:
+        view = replace(utilisation_view(tally), until=None if until is None else round(until, 3))
+        if self._points and self._points[-1].at >= view.at:
+            self._points.pop()
+        self._points.append(view)
+        while len(self._points) > POINTS and self.every < COARSEST:
+            self.every = min(2 * self.every, COARSEST)
+            self._points = thinned(self._points, self.every)
+        del self._points[:-POINTS]
+
+
+def thinned(points: list[UtilisationView], every: float) -> list[UtilisationView]:
+    """The points without those that held for less than `every` seconds and begin as soon after another one."""
+    kept = points[:1]
+    for point, after in pairwise(points[1:]):
+        held = (after.at if point.until is None else point.until) - point.at
+        if held >= every or point.at - kept[-1].at >= every or point.until is not None:
+            kept.append(point)
+    return [*kept, *points[-1:]]
 
 
 class Mirror:
@@ -128,7 +180,17 @@ class Mirror:
     async def run(self) -> None:
         """Follow the cluster until cancelled."""
         await self.scheduler.sync()
-        await self.scheduler.lead()
+        listening = asyncio.create_task(self._listen())
+        try:
+            await self.scheduler.lead()
+        finally:
+            listening.cancel()
+
+    async def _listen(self) -> None:
+        """Note how old the data is, so that a time without news is a gap in the series."""
+        while True:
+            self.utilisation.heard(self.as_of())
+            await asyncio.sleep(HEARD)
 
     async def close(self) -> None:
         await self.scheduler.close()

@@ -48,7 +48,7 @@ def document() -> dict[str, Any]:
     paths[PREFIX + STREAM] = {
         "get": {
             "operationId": "stream",
-            "summary": "Server-sent events of changes: `event: change`, `data:` a ChangeEvent; for `fetch`",
+            "summary": "Server-sent events `event: change`, `data:` a ChangeEvent; `event: pulse` between, for `fetch`",
             "responses": {
                 "200": {"description": "Events until the client leaves", "content": {"text/event-stream": text}},
                 **_errors(error),

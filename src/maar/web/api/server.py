@@ -65,6 +65,8 @@ KINDS = {
     ".txt": "text/plain; charset=utf-8",
     ".woff2": "font/woff2",
 }
+NOT_FOUND = "/not-found.html"
+"""What a browser shows at a path that does not exist; other clients get JSON."""
 METRICS = "/metrics"
 """For every user that the API server knows: it has queues and no jobs."""
 LOCAL = ("localhost", "127.0.0.1", "::1")
@@ -234,11 +236,13 @@ class Site:
 
     def _file(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
         _only(request, "GET", "HEAD")
-        found = self._files.get("/index.html" if path == "/" else path)
-        if found is None:
-            raise Refused(404, f"no such path; the API is described at {PREFIX}{OPENAPI}")
+        found, status = self._files.get("/index.html" if path == "/" else path), 200
+        if found is None or path == NOT_FOUND:
+            found, status = self._files.get(NOT_FOUND), 404
+            if found is None or "text/html" not in request.headers.get("Accept", ""):
+                raise Refused(404, f"no such path; the API is described at {PREFIX}{OPENAPI}")
         headers = {**HEADERS, "Cache-Control": "no-cache", "Content-Type": KINDS[found.suffix]}
-        return web.Response(body=found.read_bytes(), headers=headers)
+        return web.Response(status=status, body=found.read_bytes(), headers=headers)
 
 
 def _files(page: Path) -> dict[str, Path]:

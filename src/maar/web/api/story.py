@@ -1,6 +1,7 @@
 """The story of a job: what happened to it, from its object, from events, and from the history, oldest first.
 
-A source that cannot be read is left out, and named. Sentences pass through the viewer's sight.
+The sources tell many changes twice: what two of them tell is one entry (`joined`). A source that cannot be read is
+left out, and named. Sentences pass through the viewer's sight.
 """
 
 from __future__ import annotations
@@ -31,8 +32,13 @@ TIMEOUT = 5.0
 PREEMPTED = "Preempted"
 """The reason of Maar's events on pods that it evicts."""
 QUOTED = re.compile(r"`([^`]*)`")
+SIZES = re.compile(r"from \d+ to \d+ workers")
 TOGETHER = 10.0
 """Seconds within which evictions with the same message are one entry. Tuned by hand."""
+SAME = 30.0
+"""Seconds between a change in the history and the event about it, which a busy API server delays. Tuned by hand."""
+TWINS = {"Started": "Scheduled", "Resized": "Resized", "Suspended": "Suspended", "Evicted": "Evicted"}
+"""The reason of Maar's event about a change that the history has too."""
 
 WORDS = {
     EventKind.SUBMITTED: "submitted",
@@ -88,16 +94,41 @@ async def story_of(
     happened, *told = await asyncio.gather(
         _from_history(history, job),
         _evictions(api, namespace, job.key),
-        *(_from_events(api, namespace, each) for each in names),
+        *(_from_events(api, namespace, each, job.key) for each in names),
     )
+    events = [entry for entries in told for entry in entries or ()]
     found = [StoryView(at=job.created, what="Created", words="created", source="object")]
-    found += happened or _from_object(job)
-    for entries in told:
-        found += entries or ()
+    found += joined(happened or _from_object(job), events)
     found.sort(key=lambda entry: (entry.at, entry.what, entry.words))
     shown = (msgspec.structs.replace(entry, words=sight.said(entry.words, namespaces)) for entry in found[-MOST:])
     unread = {"events": None in told, "history": happened is None}
     return Story(tuple(shown), tuple(source for source, lacks in unread.items() if lacks))
+
+
+def joined(noted: list[StoryView], events: list[StoryView]) -> list[StoryView]:
+    """The entries of both lists. What both tell is the event, which says why, with the number of workers.
+
+    Each event is joined with one entry at most, so that a change that happens again is told again. An eviction may
+    have several events, one for each job that benefits.
+    """
+    left, found = list(events), list[StoryView]()
+    for entry in sorted(noted, key=lambda entry: entry.at):
+        near = [(abs(event.at - entry.at), i) for i, event in enumerate(left) if _are_twins(entry, event)]
+        if not near:
+            found.append(entry)
+            continue
+        twins = sorted(i for _, i in (near if entry.what == "Evicted" else [min(near)]))
+        found += [msgspec.structs.replace(left[i], workers=entry.workers) for i in twins]
+        left = [event for i, event in enumerate(left) if i not in twins]
+    return found + left
+
+
+def _are_twins(entry: StoryView, event: StoryView) -> bool:
+    """Whether an event tells what another source notes: the same change, at about the same time."""
+    if event.what != TWINS.get(entry.what) or abs(event.at - entry.at) > SAME:
+        return False
+    noted, told = SIZES.search(entry.words), SIZES.search(event.words)
+    return noted is None or told is None or noted[0] == told[0]
 
 
 def _from_object(job: Job) -> list[StoryView]:
@@ -126,7 +157,9 @@ async def _from_history(history: History, job: Job) -> list[StoryView] | None:
         return None
     # Earlier jobs may have had the same name: the story begins after the end of the last one.
     ends = [i for i, event in enumerate(events) if event.kind is EventKind.ENDED and event.uid != job.uid]
-    return [_entry(event) for event in events[ends[-1] + 1 if ends else 0 :]]
+    mine = events[ends[-1] + 1 if ends else 0 :]
+    # That it was submitted is what its object says: created.
+    return [_entry(event) for event in mine if event.kind is not EventKind.SUBMITTED or event.uid not in ("", job.uid)]
 
 
 def _entry(event: Event) -> StoryView:
@@ -136,8 +169,8 @@ def _entry(event: Event) -> StoryView:
     return StoryView(at=event.at, what=event.kind.value.capitalize(), words=words, source="history", workers=workers)
 
 
-async def _from_events(api: Api, namespace: str, name: str) -> list[StoryView] | None:
-    """Events about objects of this name."""
+async def _from_events(api: Api, namespace: str, name: str, job: str) -> list[StoryView] | None:
+    """Events about objects of this name, without evictions of the job: `_evictions` has those of all its pods."""
     events = await _read(api, namespace, f"involvedObject.name={name}")
     return (
         None
@@ -145,7 +178,7 @@ async def _from_events(api: Api, namespace: str, name: str) -> list[StoryView] |
         else [
             StoryView(at=at, what=event.reason, words=_words(event), source="event")
             for event in events
-            if event.involved_object.name == name and (at := _time(event)) is not None
+            if event.involved_object.name == name and not _evicts(event, job) and (at := _time(event)) is not None
         ]
     )
 
@@ -156,16 +189,12 @@ def _words(event: _Event) -> str:
 
 
 async def _evictions(api: Api, namespace: str, job: str) -> list[StoryView] | None:
-    """Evictions of pods of the job, which may be gone: each event is about a pod, and its message names jobs.
-
-    The first one is the job that loses the pod.
-    """
+    """Evictions of pods of the job, which may be gone: each event is about a pod."""
     times: dict[str, list[float]] = {}
     events = await _read(api, namespace, f"reason={PREEMPTED}")
     for event in events or ():
         at = _time(event)
-        loser = next((key for key in QUOTED.findall(event.message) if "/" in key), "")
-        if event.reason == PREEMPTED and at is not None and loser == job:
+        if at is not None and _evicts(event, job):
             times.setdefault(event.message, []).append(at)
     return (
         None
@@ -176,6 +205,12 @@ async def _evictions(api: Api, namespace: str, job: str) -> list[StoryView] | No
             for group in _together(sorted(moments))
         ]
     )
+
+
+def _evicts(event: _Event, job: str) -> bool:
+    """Whether Maar evicts a pod of the job: the first job that the message names loses the pod."""
+    loser = next((key for key in QUOTED.findall(event.message) if "/" in key), "")
+    return event.reason == PREEMPTED and loser == job
 
 
 def _together(moments: list[float]) -> list[list[float]]:

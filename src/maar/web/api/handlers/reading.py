@@ -30,7 +30,6 @@ from maar.web.api.answers import (
 )
 from maar.web.api.desk import GOOD_FOR, NO_FORECASTS, REMEMBERED, Api1, Asked, in_thread
 from maar.web.api.errors import Refused
-from maar.web.api.mirror import POINT_EVERY
 from maar.web.api.queries import (
     DecisionQuery,
     DetailQuery,
@@ -68,8 +67,8 @@ async def cluster(api: Api1, asked: Asked) -> ClusterAnswer:
 
 
 async def utilisation(api: Api1, asked: Asked) -> UtilisationAnswer:
-    points = list(api.mirror.utilisation.points)
-    return UtilisationAnswer(**api.stamp(asked.moment), every=POINT_EVERY, items=points)
+    series = api.mirror.utilisation
+    return UtilisationAnswer(**api.stamp(asked.moment), every=series.every, items=series.points())
 
 
 async def queues(api: Api1, asked: Asked) -> QueuesAnswer:

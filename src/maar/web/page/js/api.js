@@ -4,6 +4,7 @@
 const BASE = "api/v1/";
 const KEPT = "maar.token";
 const AT_ONCE = 10000; // items of one answer
+const SILENT = 12_000; // milliseconds without a sign of life, of which `maar web` sends one every 5 seconds
 const PAUSE = { first: 500, most: 15000 }; // milliseconds between two tries of the stream, tuned by hand
 
 /** An answer that is not a success. */
@@ -77,22 +78,34 @@ export class Api {
     return items;
   }
 
-  /** Call `take({event, data})` for each event, for ever: it connects again when the connection ends. */
+  /** Call `take({event, data})` for each event, for ever: it connects again when the connection ends or is silent. */
   async stream(take, state, signal) {
     let pause = PAUSE.first;
     while (!signal.aborted) {
+      const silent = new AbortController();
+      let timer;
+      const alive = () => {
+        clearTimeout(timer);
+        timer = setTimeout(() => silent.abort(), SILENT);
+      };
       try {
+        alive();
         const headers = this.headers({ Accept: "text/event-stream" });
-        const response = await fetch(new URL(`${BASE}stream`, document.baseURI), { headers, signal, cache: "no-store", credentials: "omit" });
+        const options = { headers, signal: AbortSignal.any([signal, silent.signal]), cache: "no-store", credentials: "omit" };
+        const response = await fetch(new URL(`${BASE}stream`, document.baseURI), options);
         if (!response.ok) throw await this.refused(response);
         state(true);
         pause = PAUSE.first;
         for await (const event of events(response.body)) {
+          alive();
           if (event.data) take({ event: event.event, data: JSON.parse(event.data) });
         }
       } catch (error) {
         if (signal.aborted || error.status === 401) return;
+      } finally {
+        clearTimeout(timer);
       }
+      if (signal.aborted) return;
       state(false);
       await new Promise((resolve) => setTimeout(resolve, pause * (0.5 + Math.random())));
       pause = Math.min(pause * 2, PAUSE.most);

@@ -10,11 +10,19 @@ function fill(element, attributes, children) {
     else if (name === "value") element.value = value;
     else element.setAttribute(name, value === true ? "" : String(value));
   }
-  for (const child of children.flat(Infinity)) {
-    if (child === undefined || child === null || child === false || child === "") continue;
-    element.append(child instanceof Node ? child : String(child));
-  }
-  return element;
+  return put(element, children);
+}
+
+/** What can be shown of a child: nothing of a condition that does not hold or a value that is missing. */
+function shown(child) {
+  if (child === undefined || child === null || child === "" || typeof child === "boolean" || Number.isNaN(child)) return undefined;
+  return child instanceof Node ? child : String(child);
+}
+
+/** Append children. It is the only way in which pages do that: `append` of the browser writes `false` as text. */
+export function put(root, ...children) {
+  for (const child of children.flat(Infinity).map(shown)) if (child !== undefined) root.append(child);
+  return root;
 }
 
 /** An HTML element. `on...` attributes are listeners; `css` sets properties, which the content policy allows. */
@@ -34,7 +42,7 @@ export function show(root, ...children) {
   const key = inside ? active.dataset.key : undefined;
   const id = inside ? active.id : undefined;
   const fresh = document.createDocumentFragment();
-  fill(fresh, {}, children);
+  put(fresh, children);
   root.replaceChildren(fresh);
   if (!key && !id) return;
   const again = key ? root.querySelector(`[data-key="${CSS.escape(key)}"]`) : root.querySelector(`#${CSS.escape(id)}`);

@@ -1,15 +1,16 @@
 // The grid of nodes on a canvas, a cell for each GPU. It draws only what is in view, and after an update only the
 // nodes that changed. The canvas says nothing to screen readers: the element around it takes the keys and speaks.
 
-import { h, say } from "./dom.js";
+import { h, put, say, show } from "./dom.js";
 import { layout, METRICS, nodeAt, neighbour } from "./layout.js";
 
 const { PAD, GAP, HEAD, NAME } = METRICS;
+const LEGIBLE = 8; // pixels of a cell in which a pattern can be seen
 const KEYS = new Set(["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End", "PageUp", "PageDown"]);
 
 export class Grid {
   /**
-   * `colourOf(holder)` colours a cell; `tip(node, cell)` describes it, as elements; `words(node)` for screen readers;
+   * `colourOf(holder)` is the colour and the pattern of a cell; `tip(node, cell)` describes it, as elements; `words(node)` for screen readers;
    * `choose(node, cell)` is called on a click or Enter.
    */
   constructor(host, colours, { colourOf, tip, words, choose, height = 620, label = "Nodes" }) {
@@ -33,7 +34,7 @@ export class Grid {
     );
     this.frame.grid = this; // for tests, and for the curious
     this.bubble = h("div", { class: "tip", hidden: true });
-    host.append(this.frame, this.bubble, h("p", { id: "grid-keys", class: "unseen" }, "Arrow keys move between nodes; Enter opens the node. The table below has the same content."));
+    put(host, this.frame, this.bubble, h("p", { id: "grid-keys", class: "unseen" }, "Arrow keys move between nodes; Enter opens the node. The table below has the same content."));
     this.context = this.canvas.getContext("2d", { alpha: false });
     this.frame.addEventListener("scroll", () => this.redraw());
     this.frame.addEventListener("pointermove", (event) => this.hover(event));
@@ -144,8 +145,10 @@ export class Grid {
       const holder = node.cells[i];
       const left = spot.x + PAD + (i % size.columns) * (size.cell + GAP);
       const above = y + Math.floor(i / size.columns) * (size.cell + GAP);
-      c.fillStyle = holder ? this.colour(holder, node) : this.free(node);
+      const look = holder ? this.colour(holder, node) : { colour: this.free(node) };
+      c.fillStyle = look.colour;
       c.fillRect(left, above, size.cell, size.cell);
+      if (look.pattern && size.cell >= LEGIBLE) this.pattern(c, look.pattern, left, above, size.cell);
     }
     this.state(c, node, spot, size);
     c.globalAlpha = 1;
@@ -157,8 +160,26 @@ export class Grid {
   }
 
   colour(holder, node) {
-    if (this.holder !== undefined && holder.key !== this.holder) return this.colours.faded;
+    if (this.holder !== undefined && holder.key !== this.holder) return { colour: this.colours.faded };
     return this.colourOf(holder, node);
+  }
+
+  /** The same patterns as in legends: for jobs and queues that share a colour. */
+  pattern(c, kind, x, y, edge) {
+    c.fillStyle = c.strokeStyle = this.back;
+    if (kind === "dots") {
+      const size = Math.round(edge / 3);
+      c.fillRect(x + (edge - size) / 2, y + (edge - size) / 2, size, size);
+      return;
+    }
+    c.lineWidth = Math.max(1, edge / 9);
+    c.beginPath();
+    for (const part of [0.7, 1.3]) {
+      const [low, high] = [Math.max(0, part - 1) * edge, Math.min(1, part) * edge];
+      c.moveTo(x + low, y + high);
+      c.lineTo(x + high, y + low);
+    }
+    c.stroke();
   }
 
   free(node) {
@@ -213,7 +234,7 @@ export class Grid {
     this.bubble.hidden = !node;
     if (!node) return;
     const key = `${found.name} ${found.cell}`;
-    if (this.bubble.dataset.of !== key) this.bubble.replaceChildren(...this.tip(node, node.cells[found.cell]));
+    if (this.bubble.dataset.of !== key) show(this.bubble, this.tip(node, node.cells[found.cell]));
     this.bubble.dataset.of = key;
     const left = Math.max(4, Math.min(event.clientX + 14, window.innerWidth - this.bubble.offsetWidth - 8));
     const below = event.clientY + 18 + this.bubble.offsetHeight < window.innerHeight;

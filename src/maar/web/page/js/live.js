@@ -8,7 +8,14 @@ export class Live {
   constructor(api, store, state) {
     this.api = api;
     this.store = store;
-    this.state = state;
+    this.state = state; // called with whether the data is current: the stream is open, and all has been fetched since
+    this.open = false;
+  }
+
+  /** The stream has begun or ended. After an end all is fetched again, which its first event asks for. */
+  link(open) {
+    this.open = open;
+    if (!open) this.state(false);
   }
 
   /** Follow the stream, and fetch everything. The stream is opened first, so that no change falls between the two. */
@@ -18,7 +25,7 @@ export class Live {
     this.ended = ended;
     this.late = []; // events that arrive while everything is fetched
     const greeted = new Promise((resolve) => (this.greeted = resolve));
-    this.api.stream((event) => this.take(event), this.state, ended.signal);
+    this.api.stream((event) => this.take(event), (open) => ended.signal.aborted || this.link(open), ended.signal);
     await Promise.race([greeted, new Promise((resolve) => setTimeout(resolve, GREETING))]);
     await this.load();
   }
@@ -35,13 +42,15 @@ export class Live {
     store.setJobs(jobs);
     const late = this.late;
     this.late = undefined;
+    if (this.open) this.state(true);
     for (const event of late) this.take(event);
   }
 
   /** One event of the stream. */
   take({ event, data }) {
-    if (event !== "change") return;
     const { store } = this;
+    if (event === "pulse" && !this.late) store.time(data);
+    if (event !== "change") return;
     performance.mark("maar:event");
     if (this.greeted) {
       this.greeted();

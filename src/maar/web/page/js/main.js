@@ -13,19 +13,26 @@ import { queues } from "./pages/queues.js";
 import { submit } from "./pages/submit.js";
 import { waiting } from "./pages/waiting.js";
 import { whatIf } from "./pages/whatif.js";
+import { lost } from "./pages/lost.js";
 import { Store } from "./store.js";
 
+// `parts`: how many parts of an address may follow the name of the page, and what they must be.
 const PAGES = {
-  cluster: { title: "Cluster", open: cluster },
-  queues: { title: "Queues", open: queues },
-  waiting: { title: "Waiting", open: waiting },
-  jobs: { title: "Job", open: job, hidden: true },
-  decisions: { title: "Decisions", open: decisions },
-  "what-if": { title: "What if", open: whatIf },
-  submit: { title: "Submit", open: submit, writes: true },
+  cluster: { title: "Cluster", open: cluster, parts: [0, 1] },
+  queues: { title: "Queues", open: queues, parts: [0, 0] },
+  waiting: { title: "Waiting", open: waiting, parts: [0, 0] },
+  jobs: { title: "Job", open: job, hidden: true, parts: [2, 2] },
+  decisions: { title: "Decisions", open: decisions, parts: [0, 2], test: ([number]) => number === undefined || number === "newest" || /^\d+$/.test(number) },
+  "what-if": { title: "What if", open: whatIf, parts: [0, 0], test: (_, query) => /^\d*$/.test(query.get("decision") ?? "") },
+  submit: { title: "Submit", open: submit, writes: true, parts: [0, 0] },
 };
+const LOST = "lost"; // the name of the page for addresses that lead nowhere
+const NOWHERE = { title: "Page not found", open: lost };
 const PAUSE = 400; // milliseconds between two updates of tables; the grid does not wait. Tuned by hand
 const OLD = 30; // seconds after which the data is called old
+const SILENT = 150; // seconds without news from the cluster after which it is called away. On a quiet cluster a minute is normal
+const GRACE = 2000; // milliseconds in which the page connects again without a word. Tuned by hand
+const AGAIN = 3000; // milliseconds between two tries to load everything
 const THEMES = ["auto", "light", "dark"];
 const THEME = "maar.theme";
 
@@ -35,6 +42,7 @@ const api = new Api();
 let page;
 let name;
 let connected = false;
+let ended; // when the connection ended, in milliseconds of this page
 
 const app = {
   api,
@@ -74,15 +82,41 @@ function later(key, update) {
 
 const live = new Live(api, store, (on) => {
   connected = on;
+  if (on) {
+    ended = undefined;
+    store.connected();
+  } else {
+    ended ??= performance.now();
+    store.disconnected();
+    setTimeout(footer, GRACE + 50);
+  }
+  page?.lost?.();
   footer();
 });
 
 store.listen((change) => {
+  if (change.queues) app.colours.queues.keep(store.queueNames());
   page?.update(change);
   footer();
 });
 
+/** Say that the data is no longer current, and grey it out; nothing while it is. */
+function notice() {
+  const age = store.now() - store.asOf;
+  const cut = store.cluster && ended !== undefined && performance.now() - ended >= GRACE;
+  const words = cut
+    ? `No connection to Maar since ${clock(store.lost, store.now())}; data is from ${clock(store.asOf, store.now())}. Connecting again.`
+    : store.cluster && age > SILENT
+      ? `Maar has heard nothing from the cluster since ${clock(store.asOf, store.now())}; data is from then.`
+      : "";
+  const place = document.getElementById("notice");
+  if (place.textContent !== words) show(place, words);
+  place.hidden = !words;
+  main.classList.toggle("stale", Boolean(words));
+}
+
 function footer() {
+  notice();
   const age = store.now() - store.asOf;
   const old = !connected || age > OLD;
   show(
@@ -117,20 +151,23 @@ function setTheme(theme) {
 function parts() {
   const [path, query = ""] = location.hash.replace(/^#\/?/, "").split("?");
   const [first, ...rest] = path.split("/").filter(Boolean);
-  let words;
+  const found = { first: first ?? "cluster", words: rest, query: new URLSearchParams(query) };
   try {
-    words = rest.map(decodeURIComponent);
+    found.words = rest.map(decodeURIComponent);
   } catch {
-    words = [];
+    return { ...found, first: LOST };
   }
-  return { first: Object.hasOwn(PAGES, first ?? "") ? first : "cluster", words, query: new URLSearchParams(query) };
+  const known = Object.hasOwn(PAGES, found.first) ? PAGES[found.first] : undefined;
+  const [least, most] = known?.parts ?? [0, 0];
+  const leads = known && rest.length >= least && rest.length <= most && (known.test?.(found.words, found.query) ?? true) && (!known.writes || app.can.write);
+  return leads ? found : { ...found, first: LOST };
 }
 
 function open(make) {
   page?.close?.();
   page = undefined;
   due.clear();
-  main.replaceChildren();
+  show(main);
   page = make();
 }
 
@@ -143,8 +180,9 @@ function route() {
   }
   const moved = name !== undefined;
   name = first;
-  document.title = `${first === "jobs" ? words.join("/") : PAGES[first].title} · Maar`;
-  open(() => PAGES[first].open(main, app, words, query) ?? { update() {} });
+  const found = first === LOST ? NOWHERE : PAGES[first];
+  document.title = `${first === "jobs" ? words.join("/") : found.title} · Maar`;
+  open(() => found.open(main, app, words, query) ?? { update() {} });
   navigation();
   if (moved) main.focus({ preventScroll: true });
 }
@@ -152,13 +190,15 @@ function route() {
 function askToken(message) {
   live.stop();
   connected = false;
+  ended = undefined;
   store.cluster = undefined;
+  notice();
   name = undefined;
   document.title = "Log in · Maar";
   open(() => login(main, app, message));
-  document.getElementById("nav").replaceChildren();
+  show(document.getElementById("nav"));
   show(document.getElementById("tools"));
-  document.getElementById("foot").replaceChildren();
+  show(document.getElementById("foot"));
 }
 
 async function start() {
@@ -167,19 +207,20 @@ async function start() {
   app.can.write = Boolean(who.writes);
   app.user = who.user;
   await live.begin();
+  app.colours.queues.keep(store.queueNames());
   route();
   performance.mark("maar:shown");
   footer();
 }
 
-/** Log in. A token that is refused is not kept. */
+/** Log in. A token that is refused is not kept; that of a server that does not answer is. */
 async function enter(token) {
   api.onRefused = () => {};
   api.use(token);
   try {
     await start();
   } catch (error) {
-    api.use("");
+    if (error.status === 401) api.use("");
     throw error;
   } finally {
     api.onRefused = () => expired();
@@ -207,14 +248,23 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
   app.colours.read();
   page?.themed?.();
 });
-setInterval(footer, 5000);
+setInterval(footer, 1000);
 
 setTheme(sessionStorage.getItem(THEME) ?? "auto");
 app.colours = new Colours();
-const had = api.token;
-enter(had).catch((error) => {
-  if (error.status === 401) askToken(had ? "Your token is no longer accepted. Log in again." : "");
-  else {
-    show(main, h("p", { class: "error", role: "alert" }, error.message), h("button", { type: "button", onclick: () => location.reload() }, "Try again"));
+
+/** Load everything; while `maar web` does not answer, try again. */
+async function load() {
+  const had = api.token;
+  try {
+    await enter(had);
+  } catch (error) {
+    if (error.status === 401) askToken(had ? "Your token is no longer accepted. Log in again." : "");
+    else {
+      live.stop();
+      show(main, h("p", { class: "error", role: "alert" }, error.message), h("p", { class: "dim" }, "The page tries again by itself."));
+      setTimeout(load, AGAIN);
+    }
   }
-});
+}
+load();

@@ -1,6 +1,7 @@
 // Small pieces that several pages use.
 
-import { h } from "./dom.js";
+import { h, s } from "./dom.js";
+import { nearest } from "./nearest.js";
 
 export function jobHref(key) {
   const [namespace, ...name] = key.split("/");
@@ -30,6 +31,23 @@ export function jobLinks(keys, hidden = 0) {
 /** A cell that names its column at narrow widths. */
 export function cell(head, ...children) {
   return h("td", { "data-head": head }, ...children);
+}
+
+/** A small square with the colour and the pattern of a job or a queue. */
+export function swatch({ colour, pattern }) {
+  return h("span", { class: `swatch ${pattern ?? ""}`, css: { "background-color": colour } });
+}
+
+/** The same for areas of charts. */
+export function patternOf({ colour, pattern }, id) {
+  const marks = pattern === "stripes" ? s("path", { class: "mark-line", d: "M-1 5L5 -1M-1 9L9 -1M3 9L9 3" }) : s("circle", { class: "mark-dot", cx: 4, cy: 4, r: 1.6 });
+  return s("pattern", { id, width: 8, height: 8, patternUnits: "userSpaceOnUse" }, s("rect", { width: 8, height: 8, css: { fill: colour } }), marks);
+}
+
+/** That there is no such thing, with names that are near, as links. */
+export function missing(words, name, names, link) {
+  const near = nearest(name, names);
+  return h("p", { class: "warn", role: "alert" }, words, near.length > 0 && [" Did you mean ", near.map((one, i) => [i > 0 && (i + 1 === near.length ? " or " : ", "), link(one)]), "?"]);
 }
 
 export function problem(error) {

@@ -1,6 +1,7 @@
 // What the page knows of the cluster: filled from the API, kept current by the stream. Pages read it and are told what
 // changed; nothing here touches the document.
 
+const HOLDS = 60; // seconds for which a point of a `maar web` that has restarted holds
 const SAMPLES = 720; // of utilisation while the page is open, at most; older ones are dropped
 
 /** The holder of a GPU on the grid. Jobs that the viewer may not see have no key. */
@@ -65,6 +66,19 @@ export class Store {
     this.past = []; // utilisation before the page was opened, as `maar web` kept it
     this.listeners = new Set();
     this.rack = "";
+    this.lost = undefined; // when the connection ended: nothing is known since then
+  }
+
+  /** The connection has ended: what comes next begins after a gap. */
+  disconnected() {
+    if (this.lost !== undefined) return;
+    this.lost = this.now();
+    const last = this.samples.at(-1);
+    if (last) last.until = Math.max(last.at, this.lost);
+  }
+
+  connected() {
+    this.lost = undefined;
   }
 
   /** The cluster's time, in seconds since 1970: that of the last answer, moved on by this browser's clock. */
@@ -104,10 +118,24 @@ export class Store {
     if (this.samples.length > SAMPLES) this.samples.shift();
   }
 
-  /** Utilisation from the oldest that is known until now. */
+  /** What `maar web` knows of the past. If it has restarted, it knows less than before: the older points stay. */
+  setPast(items) {
+    const from = items[0]?.at ?? Infinity;
+    const older = this.past.filter((one) => one.at < from);
+    const last = older.at(-1);
+    if (last && last.until === undefined) older[older.length - 1] = { ...last, until: last.at + HOLDS };
+    this.past = [...older, ...items.map(({ until, ...one }) => ((until ?? null) === null ? one : { ...one, until }))];
+  }
+
+  /** Utilisation from the oldest that is known until now: what the page saw itself, and before and between the past. */
   series() {
-    const from = this.samples[0]?.at ?? Infinity;
-    return [...this.past.filter((one) => one.at < from), ...this.samples];
+    const seen = []; // when the page was connected, as `[from, to]`
+    this.samples.forEach((one, i) => {
+      if (i === 0 || this.samples[i - 1].until !== undefined) seen.push([one.at, Infinity]);
+      if (one.until !== undefined) seen.at(-1)[1] = one.until;
+    });
+    const before = this.past.filter((one) => !seen.some(([from, to]) => from <= one.at && one.at <= to));
+    return [...before, ...this.samples].sort((a, b) => a.at - b.at);
   }
 
   node(view, before) {
@@ -156,6 +184,11 @@ export class Store {
   changeJobs(views, gone = []) {
     for (const view of views) this.jobs.set(keyOf(view), view);
     for (const key of gone) this.jobs.delete(key);
+  }
+
+  /** The names of all queues below the root, which no job is in. */
+  queueNames() {
+    return [...this.queues.values()].filter((queue) => queue.parent).map((queue) => queue.name);
   }
 
   setQueues(views) {

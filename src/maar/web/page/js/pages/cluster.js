@@ -1,14 +1,15 @@
 // Cluster: the grid of nodes in racks, what is special about some of them, and utilisation.
 
 import { byQueue, utilisation } from "../charts.js";
-import { h, say, show, table } from "../dom.js";
+import { h, put, say, show, table } from "../dom.js";
 import { amount, count, percent, short } from "../format.js";
 import { Grid } from "../grid.js";
-import { jobLink, nodeLink, tag } from "../parts.js";
+import { jobLink, missing, nodeLink, swatch, tag } from "../parts.js";
 
 const ROWS = 100; // of the table, on one page
 const REDRAWN = 2000; // milliseconds between two drawings of utilisation by queue. Tuned by hand
 const PAST = 60_000; // milliseconds between two requests for utilisation: `maar web` keeps a point each minute
+const NAMED = { job: 12, queue: 36, state: 0 }; // in the legend, those with the most GPUs
 const BY = [
   ["job", "Job"],
   ["queue", "Queue"],
@@ -26,11 +27,11 @@ const KINDS = [
 export function colouring(app, by) {
   const { colours } = app;
   return (holder) => {
-    if (holder.kind === "promised") return colours.locked;
-    if (holder.key === null) return colours.other;
-    if (by === "queue") return colours.named(`queue ${holder.queue}`);
-    if (by === "state") return holder.leaving ? colours.locked : colours.busy;
-    return colours.named(holder.key);
+    if (holder.kind === "promised") return { colour: colours.locked };
+    if (holder.key === null) return { colour: colours.other };
+    if (by === "queue") return colours.queue(holder.queue);
+    if (by === "state") return { colour: holder.leaving ? colours.locked : colours.busy };
+    return colours.job(holder.key);
   };
 }
 
@@ -64,7 +65,8 @@ export function tipOf(node, holder) {
 }
 
 /** What one node has, beside the grid. */
-function panel(app, node) {
+function panel(app, node, chosen) {
+  if (!node && chosen) return [h("h2", {}, "Node not found"), missing(["There is no node ", h("code", {}, chosen), "."], chosen, app.store.nodes.keys(), nodeLink), h("p", {}, h("a", { href: "#/cluster", "data-key": "all nodes" }, "Back to the cluster"))];
   if (!node) return [h("h2", {}, "Node"), h("p", { class: "dim" }, "Click a node, or move with the arrow keys and press Enter.")];
   const { view } = node;
   return [
@@ -111,7 +113,8 @@ export function cluster(root, app, [chosen]) {
   const names = h("div", { class: "legend", "aria-label": "Colours" });
   const modes = h("div", { class: "row", role: "group", "aria-label": "Colour by" });
   const search = h("input", { type: "search", id: "node-filter", placeholder: "name, rack, job or state", oninput: () => { text = search.value.trim().toLowerCase(); page = 0; rows(); } });
-  root.append(
+  put(
+    root,
     h("h1", {}, "Cluster"),
     cards,
     h("div", { class: "split" }, h("section", { class: "card", "aria-label": "Grid of nodes" }, modes, marks, host, names), aside),
@@ -130,8 +133,9 @@ export function cluster(root, app, [chosen]) {
 
   function choose(name) {
     chosen = name;
-    show(aside, panel(app, store.nodes.get(name)));
-    if (name) say(nodeWords(store.nodes.get(name) ?? { name, holders: [], view: {} }));
+    show(aside, panel(app, store.nodes.get(name), name));
+    const node = store.nodes.get(name);
+    if (name) say(node ? nodeWords(node) : `There is no node ${name}`);
   }
 
   function modeButtons() {
@@ -164,10 +168,10 @@ export function cluster(root, app, [chosen]) {
         if (one.key === null) hidden += one.kind === "others" ? one.gpus : 0;
         else found.set(by === "queue" ? one.queue : one.key, (found.get(by === "queue" ? one.queue : one.key) ?? 0) + one.gpus);
       }
-    const most = [...found].sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1)).slice(0, 12);
-    const swatch = (colour) => h("span", { class: "swatch", css: { background: colour } });
-    const items = by === "state" ? [h("span", {}, swatch(app.colours.busy), "in use"), h("span", {}, swatch(app.colours.locked), "leaving or promised")] : most.map(([name, gpus]) => h("span", {}, swatch(app.colours.named(by === "queue" ? `queue ${name}` : name)), by === "queue" ? name : jobLink(name), h("span", { class: "dim" }, ` ${gpus}`)));
-    show(names, items, hidden > 0 && h("span", {}, h("span", { class: "swatch other" }), `jobs that you may not see: ${hidden}`), h("span", {}, h("span", { class: "swatch free" }), "free"));
+    const most = [...found].sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1)).slice(0, NAMED[by]);
+    const more = by === "state" ? 0 : found.size - most.length;
+    const items = by === "state" ? [h("span", {}, swatch({ colour: app.colours.busy }), "in use"), h("span", {}, swatch({ colour: app.colours.locked }), "leaving or promised")] : most.map(([name, gpus]) => h("span", {}, swatch(by === "queue" ? app.colours.queue(name) : app.colours.job(name)), by === "queue" ? name : jobLink(name), h("span", { class: "dim" }, ` ${gpus}`)));
+    show(names, items, more > 0 && h("span", { class: "dim" }, `and ${count(more, by)} more`), hidden > 0 && h("span", {}, h("span", { class: "swatch other" }), `jobs that you may not see: ${hidden}`), h("span", {}, h("span", { class: "swatch free" }), "free"));
   }
 
   function summary() {
@@ -183,7 +187,7 @@ export function cluster(root, app, [chosen]) {
       h("div", { class: "card" }, h("div", { class: "dim" }, `${unit} in use`), h("div", { class: "big", id: "in-use" }, `${shown(sum(view.used))} of ${shown(sum(view.allocatable))}`), h("div", { class: "dim" }, percent(sum(view.used), sum(view.allocatable)))),
       h("div", { class: "card" }, h("div", { class: "dim" }, "Nodes"), h("div", { class: "big" }, total.toLocaleString("en")), h("div", { class: bad ? "warn" : "dim" }, bad ? `${bad} failed, drained or locked` : "all ready")),
       h("div", { class: "card" }, h("div", { class: "dim" }, "Jobs"), h("div", { class: "big" }, `${view.jobs.running ?? 0} running`), h("div", {}, h("a", { href: "#/waiting" }, `${(view.jobs.waiting ?? 0) + (view.jobs.suspended ?? 0)} waiting`))),
-      h("div", { class: "card" }, h("div", { class: "dim" }, `${unit} in use over time`), utilisation(store.series(), store.now())),
+      h("div", { class: "card" }, h("div", { class: "dim" }, `${unit} in use over time`), utilisation(store.series(), store.lost, store.now())),
     );
   }
 
@@ -242,13 +246,13 @@ export function cluster(root, app, [chosen]) {
       return;
     }
     drawn = performance.now();
-    show(chart, byQueue(store.series(), store.now(), app.colours, store.accelerators.length ? "GPUs" : "thousandths of a CPU"));
+    show(chart, byQueue(store.series(), store.lost, store.now(), app.colours, store.accelerators.length ? "GPUs" : "thousandths of a CPU"));
   }
 
   /** Fetch what was in use before the page was opened. */
   async function past() {
     try {
-      store.past = (await app.api.get("utilisation")).items;
+      store.setPast((await app.api.get("utilisation")).items);
     } catch {
       return; // the line then begins when the page was opened
     }
@@ -264,7 +268,7 @@ export function cluster(root, app, [chosen]) {
     markButtons();
     legend();
     rows();
-    show(aside, panel(app, store.nodes.get(chosen)));
+    show(aside, panel(app, store.nodes.get(chosen), chosen));
   }
 
   modeButtons();
@@ -272,10 +276,8 @@ export function cluster(root, app, [chosen]) {
   around();
   past();
   const timer = setInterval(past, PAST);
-  if (chosen) {
-    grid.move(chosen);
-    choose(chosen);
-  }
+  if (chosen) choose(chosen);
+  if (store.nodes.has(chosen)) grid.move(chosen);
   return {
     update(change) {
       if (change.moved) grid.show(store.nodes);
@@ -284,7 +286,12 @@ export function cluster(root, app, [chosen]) {
     },
     params([name]) {
       choose(name);
-      if (name && name !== grid.chosen) grid.move(name);
+      if (store.nodes.has(name) && name !== grid.chosen) grid.move(name);
+    },
+    lost() {
+      drawn = -Infinity;
+      history();
+      summary();
     },
     themed() {
       drawn = -Infinity;

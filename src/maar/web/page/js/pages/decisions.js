@@ -1,7 +1,7 @@
 // Decisions: what each cycle decided, newest first; step back and forth with the buttons or the arrow keys. The cycles
 // are those of the shadow, or those of a recording of the scheduler.
 
-import { h, sentence, show, table } from "../dom.js";
+import { h, put, sentence, show, table } from "../dom.js";
 import { clock, count, duration } from "../format.js";
 import { jobLink, nodeLink, problem, tag } from "../parts.js";
 
@@ -83,7 +83,7 @@ export function decisions(root, app, [wanted, chosen = ""]) {
   const bar = h("div", { class: "row" });
   const source = h("div", { class: "row" });
   const state = h("p", { class: "dim wrap", id: "recording", role: "status" });
-  root.append(h("h1", {}, "Decisions"), source, state, bar, h("div", { class: "split" }, view, h("section", { class: "card", "aria-label": "Cycles" }, list)));
+  put(root, h("h1", {}, "Decisions"), source, state, bar, h("div", { class: "split" }, view, h("section", { class: "card", "aria-label": "Cycles" }, list)));
   const index = () => (at === undefined ? 0 : all.findIndex((one) => one.number === at));
 
   async function step(by) {

@@ -1,15 +1,16 @@
 // Job: its story as a timeline, sizes, reasons, forecast, what would unblock it, and its pods on the grid.
 
 import { sizes, startSpan } from "../charts.js";
-import { h, sentence, show, table } from "../dom.js";
+import { h, put, sentence, show, table } from "../dom.js";
 import { amount, clock, count, duration, percent, relative, short, span } from "../format.js";
 import { Grid } from "../grid.js";
-import { jobLink, jobLinks, nodeLink, problem, tag } from "../parts.js";
+import { jobLink, jobLinks, missing, nodeLink, problem, tag } from "../parts.js";
 import { colouring, nodeWords, tipOf } from "./cluster.js";
 
 const PAUSE = 3000; // milliseconds between two requests for one job: each costs a decision. Tuned by hand
 const SEARCH = 30000; // milliseconds between two searches for what would start it. Tuned by hand
 const WAITS = new Set(["waiting", "starting", "suspended", "invalid"]);
+const STARTED = new Set(["Started", "Scheduled"]); // the first change of a story that is whole
 const BAD = /evicted|preempted|failed|invalid|suspended|stopped/i;
 const GOOD = /scheduled|admitted|nominated|started|resumed|succeeded/i;
 
@@ -57,10 +58,11 @@ export function changes(unblock) {
   );
 }
 
-/** The sizes that the story tells, as points: none before it starts, and each change. */
+/** The sizes that the story tells, as points. Before its first start a job has none; before any other change its size is not known. */
 function sizePoints(story, job) {
   const told = story.filter((one) => (one.workers ?? null) !== null).sort((a, b) => a.at - b.at);
-  return [[job.created, 0], ...told.map((one) => [one.at, one.workers])];
+  const fromStart = STARTED.has(told[0]?.what);
+  return [...(fromStart ? [[job.created, 0]] : []), ...told.map((one) => [one.at, one.workers])];
 }
 
 /** How fast an elastic job is with more workers. */
@@ -145,7 +147,9 @@ export function job(root, app, [namespace, name]) {
   const right = h("div");
   const told = h("div", { role: "status" });
   const host = h("section", { class: "card", "aria-label": "Pods on the grid" }, h("h2", {}, "Its pods on the grid"));
-  root.append(h("h1", { class: "wrap" }, key), head, told, app.can.write && changing(act), h("div", { class: "halves" }, left, right), host);
+  const title = h("h1", { class: "wrap" }, key);
+  const change = app.can.write ? changing(act) : undefined;
+  put(root, title, head, told, change, h("div", { class: "halves" }, left, right), host);
   let grid;
   let found; // the changes that the last search found
   let searched = -Infinity;
@@ -175,8 +179,20 @@ export function job(root, app, [namespace, name]) {
     );
   }
 
+  /** That there is no such job: nothing else is shown, so that it does not look like one. */
+  function absent() {
+    show(title, "Job not found");
+    show(head, missing(["There is no such job, or you may not see it: ", h("code", {}, key), "."], key, store.jobs.keys(), jobLink), h("p", {}, h("a", { href: "#/waiting", "data-key": "back" }, "Back to the waiting jobs")));
+    show(left);
+    show(right);
+    host.hidden = true;
+    if (change) change.hidden = true;
+  }
+
   function draw(detail, searching) {
     const { job: view } = detail;
+    if (title.textContent !== key) show(title, key);
+    if (change) change.hidden = false;
     const now = store.now();
     const waits = WAITS.has(view.state);
     const points = sizePoints(detail.story, view);
@@ -196,7 +212,7 @@ export function job(root, app, [namespace, name]) {
         h("h2", {}, "What it needs and has"),
         h("p", {}, `At least ${count(view.minimum, "pod")}; has ${pods || "no pods"}.`),
         view.elastic && h("p", {}, `Elastic: ${view.elastic.now} workers, from ${view.elastic.min} to ${view.elastic.max}.`),
-        view.elastic && points.length > 1 && sizes(points, Math.max(view.elastic?.max ?? 1, ...points.map(([, size]) => size)), now),
+        view.elastic && points.length > 0 && sizes(points, view.created, Math.max(view.elastic?.max ?? 1, ...points.map(([, size]) => size)), now),
         speedUp(detail.speeds),
         table("Amounts", ["Resource", "Requested", "Has"], Object.keys(view.requests).map((one) => h("tr", {}, h("td", {}, short(one)), h("td", {}, amount(one, view.requests[one])), h("td", {}, amount(one, view.allocated[one] ?? 0))))),
         detail.needs.length > 0 && h("ul", {}, detail.needs.map((one) => h("li", {}, `${count(one.pods, "pod")}${one.role ? ` (${one.role})` : ""}: `, Object.entries(one.requests).map(([resource, text]) => `${short(resource)} ${text}`).join(", ")))),
@@ -231,7 +247,8 @@ export function job(root, app, [namespace, name]) {
       draw(whole, false);
     } catch (error) {
       if (error.name === "AbortError" || (again && error.status !== 404)) return;
-      show(head, error.status === 404 ? h("p", {}, "There is no such job, or you may not see it.") : problem(error));
+      if (error.status === 404) absent();
+      else show(head, problem(error));
     }
   }
 

@@ -1,12 +1,13 @@
 // Log in with a bearer token. It stays in this tab.
 
-import { h, show } from "../dom.js";
+import { h, put, show } from "../dom.js";
 import { problem } from "../parts.js";
 
 export function login(root, app, message) {
   const input = h("input", { id: "token", type: "password", autocomplete: "off", spellcheck: "false", required: true });
   const told = h("div", {}, message && h("p", { class: "error", role: "alert" }, message));
-  root.append(
+  put(
+    root,
     h(
       "form",
       {

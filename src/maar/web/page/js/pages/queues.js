@@ -1,6 +1,6 @@
 // Queues: the tree, each with deserved, used, borrowed, guaranteed and waiting as one bar.
 
-import { h, show, table } from "../dom.js";
+import { h, put, show, table } from "../dom.js";
 import { amount, count, duration, percent, short } from "../format.js";
 
 /** One bar: used up to what is deserved, borrowed above it, waiting after it; lines for deserved and guaranteed. */
@@ -41,7 +41,8 @@ export function queues(root, app) {
   const pick = h("select", { id: "resource", onchange: () => { app.kept.resource = pick.value; draw(); } });
   const key = (kind, text) => h("span", { class: "key" }, h("span", { class: "bar" }, h("span", { class: kind, css: { left: "0", width: "100%" } })), ` ${text} `);
   const line = (kind, text) => h("span", { class: "key" }, h("span", { class: "bar" }, h("span", { class: `mark ${kind}`, css: { left: "50%" } })), ` ${text} `);
-  root.append(
+  put(
+    root,
     h("h1", {}, "Queues"),
     h("div", { class: "card" }, h("div", { class: "row" }, h("label", {}, "Resource", pick), h("span", { class: "dim" }, key("used", "used"), key("borrowed", "borrowed"), key("waiting", "waiting"), line("deserved", "deserved"), line("guarantee", "guaranteed"))), tree),
     quality,

@@ -1,6 +1,6 @@
 // Submit: a manifest of any supported kind, created with the viewer's own token. Only where `maar web` allows writes.
 
-import { h, sentence, show } from "../dom.js";
+import { h, put, sentence, show } from "../dom.js";
 import { span } from "../format.js";
 import { jobLink, problem } from "../parts.js";
 
@@ -19,7 +19,8 @@ export function submit(root, app) {
   const text = h("textarea", { id: "manifest", rows: 18, spellcheck: "false", required: true, value: app.kept.manifest ?? "", placeholder: "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\n..." });
   const told = h("div", { role: "status" });
   const send = h("button", { type: "submit", class: "main" }, "Submit");
-  root.append(
+  put(
+    root,
     h("h1", {}, "Submit a job"),
     h(
       "form",

@@ -1,9 +1,9 @@
 // Waiting: every waiting job with its place, why it waits, and when it may start. What would unblock a job is searched
 // when its row is opened, because each search decides many times.
 
-import { h, sentence, show } from "../dom.js";
+import { h, put, sentence, show } from "../dom.js";
 import { count, duration, short, amount, span } from "../format.js";
-import { cell, jobLink, problem, tag } from "../parts.js";
+import { cell, jobLink, missing, problem, tag } from "../parts.js";
 import { changes, placeWords } from "./job.js";
 import { keyOf } from "../store.js";
 
@@ -17,8 +17,10 @@ export function waiting(root, app, _params, query) {
   const list = h("div");
   const queue = h("select", { id: "queue", onchange: () => { page = 0; draw(); } });
   const text = h("input", { type: "search", id: "filter", placeholder: "name or reason", oninput: () => { page = 0; draw(); } });
-  root.append(h("h1", {}, "Waiting jobs"), h("div", { class: "card" }, h("div", { class: "row" }, h("label", {}, "Queue", queue), h("label", {}, "Filter", text)), list));
-  show(queue, h("option", { value: "" }, "all"), [...store.queues.keys()].map((name) => h("option", { value: name, selected: name === query.get("queue") }, name)));
+  const asked = query.get("queue");
+  const unknown = asked && !store.queues.has(asked) && missing(["There is no queue ", h("code", {}, asked), ": these are the jobs of all queues."], asked, store.queues.keys(), (name) => h("a", { href: `#/waiting?queue=${encodeURIComponent(name)}` }, name));
+  put(root, h("h1", {}, "Waiting jobs"), unknown, h("div", { class: "card" }, h("div", { class: "row" }, h("label", {}, "Queue", queue), h("label", {}, "Filter", text)), list));
+  show(queue, h("option", { value: "" }, "all"), [...store.queues.keys()].map((name) => h("option", { value: name, selected: name === asked }, name)));
 
   async function open(job) {
     const key = keyOf(job);

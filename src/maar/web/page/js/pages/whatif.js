@@ -1,6 +1,6 @@
 // What if: edits of the live cluster, and the difference that they would make. Nothing is written.
 
-import { h, sentence, show, table } from "../dom.js";
+import { h, put, sentence, show, table } from "../dom.js";
 import { count, duration, span } from "../format.js";
 import { jobLink, jobLinks, problem } from "../parts.js";
 import { operations, tally } from "./decisions.js";
@@ -72,8 +72,9 @@ export function whatIf(root, app, _params, query) {
   const manifests = h("textarea", { id: "manifests", spellcheck: "false", placeholder: "Manifests of jobs, nodes or queues to add, as YAML" });
   const config = h("textarea", { id: "other-config", spellcheck: "false", placeholder: "Another scheduler configuration; empty: the present one" });
   const ask = h("button", { type: "submit", class: "main" }, "What would happen?");
-  const lists = h("div", {}, choices("nodes", [...store.nodes.keys()].slice(0, 500)), choices("queues", store.queues.keys()), choices("jobs", [...store.jobs.keys()].slice(0, 500)), choices("resources", new Set([...store.accelerators, ...Object.keys(store.cluster?.allocatable ?? {})])));
-  root.append(
+  const lists = h("div", {}, choices("nodes", [...store.nodes.keys()].slice(0, 500)), choices("queues", store.queues.keys()), choices("jobs", [...store.jobs].filter(([, job]) => job.state !== "finished").map(([key]) => key).slice(0, 500)), choices("resources", new Set([...store.accelerators, ...Object.keys(store.cluster?.allocatable ?? {})])));
+  put(
+    root,
     h("h1", {}, "What if"),
     decision
       ? h("p", { id: "about" }, h("strong", {}, `About cycle ${decision}${recording ? ` of the recording ${recording}` : ""}. `), "Maar decides it again, as it was and with your edits, and shows the difference. ", h("a", { href: "#/what-if" }, "Ask about now instead"), ".")
