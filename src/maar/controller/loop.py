@@ -194,16 +194,17 @@ class Loop:
             resting -= self.shards.wanting
             self._look_at = _first(self._look_at, self.shards.wake_at(now))
         self._cache.let_rest(resting)
-        # 6 report and record: many jobs may wait, so binds leave first
+        # 6 record
+        self.cycles += 1
+        for listener in self.on_cycle:
+            with self._cache.picture.problems.isolated("listener", listener.__qualname__):
+                listener(Cycle(now, time.perf_counter() - started, decided))
+        # 7 report: many jobs may wait, so binds leave first
         if self._outbox is not None:
             waits_since = time.perf_counter()
             await self._outbox.all_sent(self._settings.sending)
             started += time.perf_counter() - waits_since
             self._outbox.report(decided, now)
-        self.cycles += 1
-        for listener in self.on_cycle:
-            with self._cache.picture.problems.isolated("listener", listener.__qualname__):
-                listener(Cycle(now, time.perf_counter() - started, decided))
         self._seconds = time.perf_counter() - started
         # Skipped jobs were not asked: their last `wake_at` still holds.
         self._look_at = _first(self._look_at, decided.wake_at)
