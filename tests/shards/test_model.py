@@ -62,16 +62,20 @@ def test_a_counterexample_is_a_story_in_plain_words() -> None:
     assert f"```text\nwithout taker_lists, in `shared node` (1,238 states)\n{found}\n```" in PAGE
 
 
-@pytest.mark.parametrize("setting", [replace(on.FAIL_OVER, take_overs=2), on.TIED, on.ORDER], ids=lambda s: s.name)
+@pytest.mark.parametrize(
+    "setting",
+    [replace(on.FAIL_OVER, take_overs=2), on.TIED, on.ORDER, on.DECIDED_ELSEWHERE],
+    ids=lambda s: s.name,
+)
 def test_reductions_lose_no_counterexample(setting: Setting) -> None:
     few, many = explore(setting), explore(setting, reduce=False)
     assert few.counterexample is many.counterexample is None
     assert few.states <= many.states
 
 
-@pytest.mark.parametrize("rule", ["fence_inherited", "list_after_fences", "keep_inherited"])
+@pytest.mark.parametrize("rule", ["fence_inherited", "list_after_fences", "keep_inherited", "carry_out_decided"])
 def test_counterexamples_are_found_without_reductions_too(rule: str) -> None:
-    found = explore(on.FAIL_OVER, Rules().without(rule), reduce=False).counterexample
+    found = explore(BROKEN[rule].setting, Rules().without(rule), reduce=False).counterexample
     assert found is not None
     assert BROKEN[rule].danger == found.kind
 

@@ -10,6 +10,7 @@ TWO_OWNERS = "a node has two owners that may bind"
 TWO_BINDERS = "a pod may be bound by two processes"
 OVER_LIMIT = "a queue exceeds its limit"
 BROKEN_GANG = "a gang loses pods that it needs"
+LATE = "a former holder may evict a pod"
 FOR_NOTHING = "a victim was evicted for nothing"
 HOPELESS = "a hopeless want keeps nodes from other jobs"
 IN_PART = "a gang is held in part for ever"
@@ -45,6 +46,8 @@ def _two(setting: Setting, state: State) -> str:
                 return TWO_OWNERS
     for mind in state.minds:
         if mind.stage == ACTIVE and state.leases[mind.shard].epoch == mind.epoch:
+            if any(r.decided and r.shard == mind.shard and r.epoch < mind.epoch for r in state.wire):
+                return LATE
             who = (mind.shard, mind.epoch)
             for n in range(len(setting.nodes)):
                 if mind.usable >> n & 1 and owners.setdefault(n, who) != who:

@@ -28,6 +28,8 @@ class Rules:
     """The winner writes its epoch into the ShardMap."""
     fence_inherited: bool = True
     """The winner fences everything that the intents name."""
+    carry_out_decided: bool = True
+    """The winner carries out the evictions that the Lease states as decided, before it decides anything."""
     list_after_fences: bool = True
     """The winner lists pods after the last fence."""
     finish_gangs: bool = True

@@ -57,6 +57,8 @@ class Setting:
     lag: bool = True
     """Processes see pods as of some earlier time, unless they list them."""
     preempt: bool = False
+    restless: bool = False
+    """Owners may change running pods, so that evictions are refused, and then decided: sent by uid alone."""
     elect: bool = False
     """Nodes are locked for one job that would fit if they were empty."""
     short_deadlines: bool = True

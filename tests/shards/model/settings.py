@@ -133,6 +133,23 @@ SURPLUS = Setting(
 )
 """Jobs of two shards need nodes of one gang that can spare one pod."""
 
+DECIDED = Setting(
+    "decided",
+    nodes=(Node(A), Node(A), Node(A)),
+    queues=(Queue(A),),
+    gangs=(Gang(0, 1, tied=1, late=True), Gang(0, 1), Gang(0, 3, least=2, on=(0, 1, 2))),
+    shards=1,
+    take_overs=2,
+    preempt=True,
+    restless=True,
+    lag=False,
+    short_deadlines=False,
+)
+"""A gang can spare one pod, and its owner changes it all the time; a job that needs another node is created then."""
+
+DECIDED_ELSEWHERE = replace(PREEMPTION, name="decided, shards", restless=True, lag=False, short_deadlines=False)
+"""The victim is of another shard, and its owner changes it all the time."""
+
 ROUTING = Setting(
     "routing",
     nodes=(Node(A), Node(B), Node(B)),
@@ -216,6 +233,8 @@ SMALL = (
     NODES_FAIL_OVER,
     PREEMPTION,
     SURPLUS,
+    DECIDED,
+    DECIDED_ELSEWHERE,
     ROUTING,
     ROUTING_GANGS,
     ROUTING_PREEMPTION,

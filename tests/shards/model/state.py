@@ -40,6 +40,8 @@ class Lease(NamedTuple):
     epoch: int
     intents: int
     """Pods, as a bit mask."""
+    decided: int = 0
+    """Pods with decided evictions, as a bit mask: those that still have the uid of the intent."""
     seen: int = -1
     """Intents that a candidate has read too early (only if that rule is broken)."""
 
@@ -59,6 +61,8 @@ class Request(NamedTuple):
     """Whether its sender reckons with it (only without fences it forgets one too early)."""
     valid: bool = True
     """Whether the pod still has the version of the intent (only if retries need no intent, others stay on the wire)."""
+    decided: bool = False
+    """Whether it names only the uid: no change of the version stops it."""
 
 
 class MapWrite(NamedTuple):
@@ -87,6 +91,8 @@ class Mind(NamedTuple):
     """The entry that it is giving away."""
     view: tuple[int, ...]
     """Where the pods were when it last saw them."""
+    to_evict: int = 0
+    """Pods with decided evictions that it has to carry out, as a bit mask."""
 
 
 class State(NamedTuple):

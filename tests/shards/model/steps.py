@@ -123,17 +123,28 @@ class Machine:
         """The version of a pod moves; `another`: the pod is a new one of the same name."""
         if not (self.rules.version or another) or not any(request.pod == pod for request in state.wire):
             return state
+        if another:
+            state = self._without_decided(state, pod)
         if self.rules.new_intent_for_retry or another:
-            return state._replace(wire=frozenset(request for request in state.wire if request.pod != pod))
-        wire = frozenset(r._replace(valid=False) if r.pod == pod else r for r in state.wire)
+            wire = (r for r in state.wire if r.pod != pod or (r.decided and not another))
+            return state._replace(wire=frozenset(wire))
+        wire = frozenset(r._replace(valid=False) if r.pod == pod and not r.decided else r for r in state.wire)
         return state._replace(wire=wire)
+
+    def _without_decided(self, state: State, pod: int) -> State:
+        """A pod has another uid than decided evictions name: carrying them out would do nothing."""
+        if not self.setting.restless:
+            return state
+        leases = tuple(lease._replace(decided=lease.decided & ~(1 << pod)) for lease in state.leases)
+        minds = tuple(mind._replace(to_evict=mind.to_evict & ~(1 << pod)) for mind in state.minds)
+        return state._replace(leases=leases, minds=minds)
 
     def _settled(self, state: State, shard: int, epoch: int, pod: int) -> State:
         """The intent for a pod is not needed any more."""
         lease = state.leases[shard]
         if lease.epoch != epoch or not lease.intents >> pod & 1:
             return state
-        lease = lease._replace(intents=lease.intents & ~(1 << pod))
+        lease = lease._replace(intents=lease.intents & ~(1 << pod), decided=lease.decided & ~(1 << pod))
         return state._replace(leases=_lease(state.leases, shard, lease))
 
     def _look(self, state: State, mind: Mind) -> Mind:
@@ -168,6 +179,8 @@ class Machine:
             yield Step(f"{me}: its watch shows all pods as they are", after)
         if self.rules.intent_first and decisions.announce:
             yield self._announced(state, mind, decisions.announce)
+        if self.setting.restless:
+            yield from self._refused_by_owners(state, mind, sent)
         if decisions.want is not None:
             yield self._wanted(state, mind, *decisions.want)
         if self.rules.deadline:
@@ -273,6 +286,8 @@ class Machine:
             if not self.rules.list_after_fences:
                 after, text = self._look(state, after), f"{text}, and lists all pods"
             yield Step(f"{me}: {text}", self._with(state, mind, after))
+        elif mind.to_evict:
+            yield self._carried_out(state, mind)
         elif mind.to_fence:
             pod = (mind.to_fence & -mind.to_fence).bit_length() - 1
             after = mind._replace(to_fence=mind.to_fence & ~(1 << pod))
@@ -286,6 +301,42 @@ class Machine:
             else:
                 text = "begins to decide"
             yield Step(f"{me}: {text}", self._with(state, mind, after))
+
+    def _refused_by_owners(self, state: State, mind: Mind, sent: list[Request]) -> Iterator[Step]:
+        """The owner of a gang changes its pods: all its evictions are announced as decided, and sent by uid."""
+        open_ = [request for request in sent if request.what != BIND and not request.decided]
+        for gang in sorted({self._gang[request.pod] for request in open_}):
+            of_gang = [request for request in open_ if self._gang[request.pod] == gang]
+            decided = {request._replace(decided=True) for request in of_gang}
+            lease = state.leases[mind.shard]
+            lease = lease._replace(decided=lease.decided | sum(1 << request.pod for request in of_gang))
+            after = state._replace(
+                wire=state.wire - set(of_gang) | decided, leases=_lease(state.leases, mind.shard, lease)
+            )
+            what = ", ".join(map(self._request, of_gang))
+            text = f"{_name(mind)}: is refused, for the owner changes gang {gang}: announces as decided, by uid: {what}"
+            yield Step(text, after, False)
+
+    def _carried_out(self, state: State, mind: Mind) -> Step:
+        """The winner evicts one pod that its predecessor had decided to evict."""
+        pod = (mind.to_evict & -mind.to_evict).bit_length() - 1
+        rest = ~(1 << pod)
+        after = self._with(state, mind, mind._replace(to_evict=mind.to_evict & rest, to_fence=mind.to_fence & rest))
+        place = state.pods[pod]
+        gains = {r.gain for r in state.wire if r.pod == pod and r.decided}
+        if place >= 0:
+            after = self._evicted(after, pod, min(gains, default=-1))
+        text = f"{_name(mind)}: carries out the decided eviction of {self._pod(pod)}"
+        return Step(text, self._settled(after, mind.shard, mind.epoch, pod))
+
+    def _evicted(self, state: State, pod: int, gain: int) -> State:
+        """A pod leaves its node, for a gang that wants it."""
+        place, gang = state.pods[pod], self._gang[pod]
+        after = self._moved(state._replace(pods=put(state.pods, pod, WAITING)), pod, another=True)
+        named = gain >= 0 and state.wants[gain] > 0 and state.wants[gain] >> place & 1
+        if named and gain != gang and self._bound(after.pods, gain) < self.setting.least(gain):
+            after = after._replace(owed=put(state.owed, place, gain))
+        return after
 
     def _announced(self, state: State, mind: Mind, requests: list[Request]) -> Step:
         """New writes: decided, announced on the Lease, sent."""
@@ -318,6 +369,8 @@ class Machine:
         for request in sent:
             pod = request.pod
             looked = self._look_at(state, mind, pod)
+            if request.decided:
+                continue  # it is repeated until it is answered: the same request
             if not request.valid:
                 again = state._replace(wire=state.wire - {request} | {request._replace(valid=True)})
                 text = f"{me}: is refused (409), and sends again without a new intent: {self._request(request)}"
@@ -389,13 +442,9 @@ class Machine:
             if self._bound(after.pods, gang) >= self.setting.least(gang):
                 after = after._replace(owed=tuple(-1 if g == gang else g for g in state.owed))
         elif done:
-            pods, gang = put(state.pods, pod, WAITING), self._gang[pod]
-            after = self._moved(after._replace(pods=pods), pod, another=True)
-            gain = request.gain
-            named = state.wants[gain] > 0 and state.wants[gain] >> place & 1
-            if named and gain != gang and self._bound(pods, gain) < self.setting.least(gain):
-                after = after._replace(owed=put(state.owed, place, gain))
-            if request.what == SURPLUS and self._bound(pods, gang) < self.setting.least(gang):
+            after = self._evicted(after, pod, request.gain)
+            gang = self._gang[pod]
+            if request.what == SURPLUS and self._bound(after.pods, gang) < self.setting.least(gang):
                 broken = BROKEN_GANG
         after = self._settled(after, request.shard, request.epoch, pod)
         for mind in after.minds:
@@ -480,8 +529,10 @@ class Machine:
         to_fence = lease.intents if self.rules.intents_of_won_version or lease.seen < 0 else lease.seen
         if not self.rules.fence_inherited:
             to_fence = 0
-        won = Lease(lease.epoch + 1, lease.intents if self.rules.keep_inherited else 0)
-        mind = Mind(shard, won.epoch, WON, to_fence, 0, 0, None, ())
+        to_evict = lease.decided if self.rules.carry_out_decided else 0
+        kept = (lease.intents, lease.decided) if self.rules.keep_inherited else (0, 0)
+        won = Lease(lease.epoch + 1, *kept)
+        mind = Mind(shard, won.epoch, WON, to_fence, 0, 0, None, (), to_evict)
         minds = tuple(sorted((*state.minds, mind), key=lambda mind: (mind.shard, mind.epoch)))
         return state._replace(leases=_lease(state.leases, shard, won), minds=minds)
 
