@@ -17,13 +17,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import enum
 import logging
 import random
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -32,7 +31,6 @@ from maar.kube.client.backoff import jittered
 from maar.kube.client.errors import ApiError, Conflict, DisruptionRefused, NotLeading
 from maar.kube.wire.api_resources import PODS
 from maar.kube.wire.pods import Pod
-from maar.kube.write.decided import Victim
 from maar.kube.write.fence import REFUSED
 from maar.kube.write.guarded import (
     Bind,
@@ -47,9 +45,10 @@ from maar.kube.write.guarded import (
     send,
     settle,
 )
-from maar.kube.write.intents import LONGEST, Gate, Unfenced
+from maar.kube.write.intents import Gate, Unfenced
+from maar.kube.write.lines import Callback, Entry, Lane, Lines, parts_of, supersedes, victims_of
 from maar.kube.write.outcomes import Again, Done, Failed, Outcome
-from maar.kube.write.turns import Turns, tenant_of
+from maar.kube.write.turns import tenant_of
 from maar.kube.write.versions import Versions
 from maar.kube.write.work import Create, Patch, Work, attempt
 
@@ -71,23 +70,12 @@ __all__ = [
 
 log = logging.getLogger(__name__)
 
-Callback = Callable[[Work, Outcome], None]
-
+SUPERSEDED = "Superseded"
+"""The reason of statuses that were not sent, because a later write to their object makes them pointless."""
 OFTEN = "ChangedOften"
 """The reason of a bind or a resize that failed because others changed its object again and again."""
 MOVES = 5
 """How often a bind or a resize is announced again because another client changed its object."""
-SUPERSEDED = "Superseded"
-"""The reason of statuses that were not sent, because a later write to their object makes them pointless."""
-
-
-class Lane(enum.Enum):
-    """Which writes go first."""
-
-    FIRST = "first"
-    """Binds, evictions, resizes, and all that they or a later leader depend on."""
-    STATUS = "status"
-    """What people and autoscalers read. It may be late, and a later leader writes what is missing."""
 
 
 @dataclass(frozen=True)
@@ -110,82 +98,6 @@ class Counts:
     failed: int = 0
     retries: int = 0
     superseded: int = 0
-
-
-@dataclass(slots=True)
-class _Entry:
-    work: Work
-    done: Callback
-    lane: Lane = Lane.FIRST
-    since: float = 0.0
-    """When it was decided."""
-    sent: float | None = None
-    """When its first request was written to its connection; another time if it has none."""
-    attempts: int = 0
-    begun: float = 0.0
-    base: Any = None
-    """The version of the object that a dangerous write is for."""
-    unanswered: bool = False
-    """Whether the last request of a dangerous write must be settled."""
-    moves: int = 0
-    deciding: bool = False
-    """Whether the eviction is being announced as decided."""
-    decided: bool = False
-    """Whether it is, so that it may be sent by uid alone."""
-    parked: bool = False
-    """Whether nothing is sent before it is decided."""
-    doubt: float | None = None
-    """When a request by uid alone last got no answer."""
-    ended: bool = False
-    withdrawn: ApiError | None = None
-    """Why it must not be sent any more."""
-
-
-@dataclass(slots=True)
-class _Lines:
-    """The entries of each key, in order, and the keys whose first entry can start now."""
-
-    entries: dict[str, deque[_Entry]] = field(default_factory=dict)
-    ready: deque[str] = field(default_factory=deque)
-    """Of the first lane."""
-    statuses: Turns[str] = field(default_factory=Turns)
-    """Of the other one."""
-    sending: set[str] = field(default_factory=set)
-    """Keys whose first entry is in flight."""
-
-    def join(self, entry: _Entry) -> bool:
-        """Whether the entry is the first of its key."""
-        line = self.entries.setdefault(entry.work.key, deque())
-        line.append(entry)
-        return len(line) == 1
-
-    def leave(self, key: str) -> bool:
-        """The first entry of a key is finished: whether there is another."""
-        line = self.entries[key]
-        line.popleft()
-        if not line:
-            del self.entries[key]
-        return bool(line)
-
-    def take_statuses(self, key: str) -> list[_Entry]:
-        """Take out the statuses of a key that are not in flight."""
-        line = self.entries.get(key, deque())
-        busy = key in self.sending
-        kept = [entry for place, entry in enumerate(line) if entry.lane is Lane.FIRST or (busy and not place)]
-        taken = [entry for place, entry in enumerate(line) if entry.lane is Lane.STATUS and (place or not busy)]
-        if taken:
-            self.statuses.discard(tenant_of(key), key)
-            if kept:
-                self.entries[key] = deque(kept)
-            else:
-                del self.entries[key]
-        return taken
-
-    def ready_in(self, lane: Lane) -> int:
-        return len(self.ready if lane is Lane.FIRST else self.statuses)
-
-    def next_in(self, lane: Lane) -> str:
-        return self.ready.popleft() if lane is Lane.FIRST else self.statuses.take()
 
 
 class Executor:
@@ -218,10 +130,10 @@ class Executor:
         self._patience = patience
         self._dice = random.Random(seed)
         self._clock = clock
-        self._lines = _Lines()
+        self._lines = Lines()
         self._workers: dict[Lane, set[asyncio.Task[None]]] = {lane: set() for lane in Lane}
         self._timers: dict[str, asyncio.TimerHandle] = {}
-        self._gangs: dict[str, dict[int, _Entry]] = {}
+        self._gangs: dict[str, dict[int, Entry]] = {}
         """The evictions of each gang that have not ended."""
         self._room = asyncio.Event()
         self._all_sent = asyncio.Event()
@@ -249,7 +161,7 @@ class Executor:
         self.pending += 1
         self._urgent += lane is Lane.FIRST
         self._unsent += lane is Lane.FIRST
-        entry = _Entry(work, done, lane, self._clock() if since is None else since)
+        entry = Entry(work, done, lane, self._clock() if since is None else since)
         if isinstance(work, Evict) and work.gang:
             self._gangs.setdefault(work.gang, {})[id(entry)] = entry
         overtaken = self._lines.take_statuses(work.key) if lane is Lane.FIRST else []
@@ -258,15 +170,15 @@ class Executor:
             self._begin(work.key)
         self._after(entry, overtaken)
 
-    def _after(self, entry: _Entry, overtaken: list[_Entry]) -> None:
+    def _after(self, entry: Entry, overtaken: list[Entry]) -> None:
         """Put statuses behind the write that has overtaken them, without those that it supersedes."""
         for status in overtaken:
-            if _supersedes(entry.work, status.work):
+            if supersedes(entry.work, status.work):
                 self._drop(status)
             elif self._lines.join(status):
                 self._begin(status.work.key)
 
-    def _drop(self, entry: _Entry) -> None:
+    def _drop(self, entry: Entry) -> None:
         self.pending -= 1
         self.counts.superseded += 1
         why = Conflict("not sent: a later write makes it pointless", path=entry.work.key, reason=SUPERSEDED)
@@ -343,7 +255,7 @@ class Executor:
         else:
             self._ready(key)
 
-    def _fix(self, entry: _Entry) -> None:
+    def _fix(self, entry: Entry) -> None:
         """Determine the version that a write is for: the newest one that is as the decision saw it."""
         if entry.base is None:
             assert isinstance(entry.work, Guarded)
@@ -448,7 +360,7 @@ class Executor:
                     self._wait(entry, outcome.error), self._wake, key
                 )
 
-    async def _once(self, entry: _Entry) -> Verdict | Unanswered:
+    async def _once(self, entry: Entry) -> Verdict | Unanswered:
         work = entry.work
         try:
             if not isinstance(work, Guarded):
@@ -467,7 +379,7 @@ class Executor:
             unknown = ApiError(f"{type(error).__name__}: {error}")
             return Unanswered(unknown) if isinstance(work, Guarded) else Again(unknown)
 
-    def _sending(self, entry: _Entry) -> None:
+    def _sending(self, entry: Entry) -> None:
         """The first request of a write is about to be written, or it ends without one."""
         if entry.sent is None:
             entry.sent = self._clock()
@@ -475,7 +387,7 @@ class Executor:
             if not self._unsent:
                 self._all_sent.set()
 
-    def _decide(self, key: str, entry: _Entry) -> None:
+    def _decide(self, key: str, entry: Entry) -> None:
         """The pod of an eviction has another version: go on by uid alone, once its whole gang is announced so."""
         assert isinstance(entry.work, Evict)
         if entry.decided:  # meanwhile, with another pod of its gang
@@ -485,12 +397,12 @@ class Executor:
         if entry.deciding:
             return
         gang = self._gangs.get(entry.work.gang, {id(entry): entry}).values()
-        for part in _parts([other for other in gang if not other.deciding and not other.decided]):
+        for part in parts_of([other for other in gang if not other.deciding and not other.decided]):
             for other in part:
                 other.deciding = True
-            self._gate.decide(partial(_victims, part), partial(self._decided, part))
+            self._gate.decide(partial(victims_of, part), partial(self._decided, part))
 
-    def _decided(self, entries: list[_Entry]) -> None:
+    def _decided(self, entries: list[Entry]) -> None:
         """These evictions are announced as decided."""
         for entry in entries:
             entry.deciding, entry.decided = False, True
@@ -498,7 +410,7 @@ class Executor:
                 entry.parked = False
                 self._ready(entry.work.key)
 
-    def _insist(self, entry: _Entry, outcome: Again | Unanswered) -> Again | Unanswered | Failed:
+    def _insist(self, entry: Entry, outcome: Again | Unanswered) -> Again | Unanswered | Failed:
         """Evict by uid again. No fence settles a request without a version, so one without an answer is repeated.
 
         A refusal of every later request, as by a budget, ends it only when no earlier one can take effect any more.
@@ -512,7 +424,7 @@ class Executor:
             return outcome
         return Failed(outcome.error)
 
-    def _moved(self, entry: _Entry, outcome: Moved[Any], settling: bool) -> Moved[Any] | Failed:
+    def _moved(self, entry: Entry, outcome: Moved[Any], settling: bool) -> Moved[Any] | Failed:
         """Announce a write for another version, unless others change the object again and again."""
         entry.moves += not settling  # a fence of ours has moved it
         late = self._clock() - entry.begun >= self._patience.unanswered
@@ -521,7 +433,7 @@ class Executor:
             return Failed(Conflict(f"the server {why}", reason="" if late else OFTEN, path=entry.work.key))
         return outcome
 
-    def _patient(self, entry: _Entry, outcome: Again) -> Again | Failed:
+    def _patient(self, entry: Entry, outcome: Again) -> Again | Failed:
         """Try again, unless it has been tried for too long. A dangerous write has taken no effect then."""
         refused = isinstance(outcome.error, DisruptionRefused)
         limit = self._patience.disruption if refused else self._patience.unanswered
@@ -529,14 +441,14 @@ class Executor:
             return outcome
         return Failed(outcome.error, final=refused or isinstance(entry.work, Guarded))
 
-    def _unsettled(self, entry: _Entry, outcome: Unanswered) -> Unanswered | Failed:
+    def _unsettled(self, entry: Entry, outcome: Unanswered) -> Unanswered | Failed:
         """Fence again, unless the server has refused every form of it for too long: other writes may wait for this."""
         refused = isinstance(outcome.error, REFUSED)
         if not refused or self._clock() - entry.begun < self._patience.unanswered:
             return outcome
         return Failed(outcome.error, final=False)
 
-    def _wait(self, entry: _Entry, error: ApiError) -> float:
+    def _wait(self, entry: Entry, error: ApiError) -> float:
         self.counts.retries += 1
         log.debug("%s is tried again: %s", entry.work, error)
         wait = jittered(self._patience.first, self._patience.most, entry.attempts - 1, self._dice)
@@ -546,7 +458,7 @@ class Executor:
         del self._timers[key]
         self._ready(key)
 
-    def _finish(self, key: str, entry: _Entry, outcome: Outcome) -> None:
+    def _finish(self, key: str, entry: Entry, outcome: Outcome) -> None:
         if isinstance(entry.work, Guarded):
             if not isinstance(outcome, Failed) or outcome.final:  # otherwise a successor must fence it
                 self._gate.settled(key)
@@ -571,7 +483,7 @@ class Executor:
         if self._urgent <= self._slots[Lane.FIRST]:
             self._room.set()
 
-    def _tell(self, entry: _Entry, outcome: Outcome) -> None:
+    def _tell(self, entry: Entry, outcome: Outcome) -> None:
         try:
             entry.done(entry.work, outcome)
         except Exception:
@@ -583,28 +495,3 @@ async def _wait(event: asyncio.Event, patience: float) -> None:
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(patience):
             await event.wait()
-
-
-def _supersedes(later: Work, status: Work) -> bool:
-    """Whether a write makes an earlier status of its object pointless: it is dangerous, or writes the same part."""
-    if isinstance(later, Guarded):
-        return True
-    return isinstance(later, Patch) and isinstance(status, Patch) and later.path == status.path
-
-
-def _victims(entries: list[_Entry]) -> list[Victim]:
-    """The pods of evictions that have not ended."""
-    return [entry.work.victim for entry in entries if isinstance(entry.work, Evict) and not entry.ended]
-
-
-def _parts(entries: list[_Entry]) -> list[list[_Entry]]:
-    """Evictions that one write of the Lease has room for: all of a gang, unless it has thousands of pods."""
-    parts: list[list[_Entry]] = []
-    room = 0
-    for entry, victim in zip(entries, _victims(entries), strict=True):
-        if room < victim.length:
-            parts.append([])
-            room = LONGEST
-        parts[-1].append(entry)
-        room -= victim.length
-    return parts
