@@ -21,11 +21,12 @@ from maar.kube.kinds import volcano_podgroup
 from maar.kube.wire.api_resources import PODS
 from maar.web.addresses import Address
 from maar.web.api.access import SECONDS
+from maar.web.api.certificate import Certificate
 from maar.web.api.desk import Api1
 from maar.web.api.limits import Guard, Limits
 from maar.web.api.main import Options, answering
 from maar.web.api.mirror import Mirror, until_ready
-from maar.web.api.server import Certificate, serving
+from maar.web.api.server import serving
 from maar.web.forecasting.keeper import Keeper, Pace
 from maar.web.workers.pool import Pool
 

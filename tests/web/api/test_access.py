@@ -19,9 +19,10 @@ from tests.web.api.test_api import Story, scene
 
 from maar.web.addresses import CannotServe
 from maar.web.api.access import AUDIENCE, Kept
+from maar.web.api.certificate import Certificate
 from maar.web.api.errors import Refused
 from maar.web.api.limits import Guard, Limits, Spending
-from maar.web.api.server import HEADERS, Certificate, is_loopback
+from maar.web.api.server import HEADERS, is_loopback
 from maar.web.front.limits import Rate
 
 

@@ -35,6 +35,8 @@ class Lane(enum.Enum):
 
 @dataclass(slots=True)
 class Entry:
+    """One write, until it has ended."""
+
     work: Work
     done: Callback
     lane: Lane = Lane.FIRST

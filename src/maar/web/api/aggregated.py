@@ -23,12 +23,13 @@ from maar.kube.client.api import Api
 from maar.kube.client.errors import ApiError, Forbidden, NotFound
 from maar.web.addresses import Address, CannotServe, listening
 from maar.web.api.access import ANONYMOUS, User
+from maar.web.api.certificate import Certificate
 from maar.web.api.desk import Api1
 from maar.web.api.errors import Refused
 from maar.web.api.limits import Guard
 from maar.web.api.roots import GROUP, PREFIX, ROOT, VERSION
 from maar.web.api.routes import OPENAPI, ROUTES, STREAM
-from maar.web.api.server import HANDSHAKE, LOOK, Certificate, Site, as_json, protocols_of
+from maar.web.api.server import HANDSHAKE, LOOK, Site, as_json, protocols_of
 from maar.web.api.writing import Token
 
 logger = logging.getLogger("maar.web")

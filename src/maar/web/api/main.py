@@ -32,11 +32,12 @@ from maar.kube.kinds.cluster import QUEUES
 from maar.web.addresses import Address
 from maar.web.api.access import SECONDS, Access
 from maar.web.api.aggregated import Aggregated
+from maar.web.api.certificate import Certificate
 from maar.web.api.desk import Api1
 from maar.web.api.limits import Guard, Limits
 from maar.web.api.mirror import EVERY, Mirror
 from maar.web.api.recordings import Recordings
-from maar.web.api.server import Certificate, serving
+from maar.web.api.server import serving
 from maar.web.api.writing import Writer
 from maar.web.forecasting.keeper import Keeper, Pace
 from maar.web.workers.pool import Pool

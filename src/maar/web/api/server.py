@@ -11,7 +11,6 @@ import contextlib
 import ipaddress
 import logging
 import re
-import ssl
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -23,10 +22,10 @@ import msgspec
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
-from maar.files import check_regular
-from maar.web.addresses import Address, CannotServe, listening
+from maar.web.addresses import Address, listening
 from maar.web.api.access import User, bearer
 from maar.web.api.asking import Question, better
+from maar.web.api.certificate import Certificate
 from maar.web.api.desk import Api1
 from maar.web.api.errors import Refused, not_decoded
 from maar.web.api.handlers.stream import stream
@@ -447,43 +446,6 @@ class Protocols(web.Server):
 
     def __call__(self) -> RequestHandler:
         return Connection(self, loop=self._loop, counts=self._counts, seconds=self._seconds, **self._kwargs)
-
-
-class Certificate:
-    """A certificate and its key, read again when the files change."""
-
-    def __init__(self, certificate: Path, key: Path) -> None:
-        self._files = (certificate, key)
-        self.context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        self.context.minimum_version = ssl.TLSVersion.TLSv1_2
-        self._seen = self._times()
-        try:
-            self._check()
-            self.context.load_cert_chain(certificate, key)
-        except (OSError, ssl.SSLError) as error:
-            raise CannotServe(f"{certificate}: not a certificate with the key {key}: {error}") from None
-
-    def _times(self) -> tuple[float, ...]:
-        try:
-            return tuple(file.stat().st_mtime for file in self._files)
-        except OSError:
-            return ()
-
-    def _check(self) -> None:
-        for file in self._files:
-            check_regular(file)  # reading a FIFO would wait for its writer, and stop all answers
-
-    def look(self) -> None:
-        """Use new files for new connections."""
-        times = self._times()
-        if times and times != self._seen:
-            try:
-                self._check()
-                self.context.load_cert_chain(*self._files)
-                self._seen = times
-                logger.info("the certificate was read again")
-            except (OSError, ssl.SSLError) as error:
-                logger.warning("the new certificate cannot be used: %s", error)
 
 
 def protocols_of(site: Site, limits: Limits, connections_each: int) -> Protocols:
