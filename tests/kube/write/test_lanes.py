@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import pytest
@@ -16,7 +16,21 @@ from maar.kube.client.errors import Conflict
 from maar.kube.wire.api_resources import PODS
 from maar.kube.wire.base import Metadata
 from maar.kube.wire.pods import Pod
-from maar.kube.write.executor import SUPERSEDED, Bind, Done, Evict, Executor, Failed, Lane, Outcome, Patch, Patience
+from maar.kube.write.decided import Victim
+from maar.kube.write.executor import (
+    FEW,
+    Bind,
+    Done,
+    Evict,
+    Executor,
+    Failed,
+    Lane,
+    Outcome,
+    Patch,
+    Patience,
+)
+from maar.kube.write.intents import Gate
+from maar.kube.write.lines import SUPERSEDED
 from maar.kube.write.turns import Turns, tenant_of
 
 QUICK = Patience(first=0.001, most=0.01, unanswered=20.0, disruption=20.0)
@@ -75,12 +89,12 @@ class Scene:
 
 
 @asynccontextmanager
-async def scene(in_flight: int = 64) -> AsyncIterator[Scene]:
+async def scene(in_flight: int = 64, gate: Gate | None = None) -> AsyncIterator[Scene]:
     found = Scene()
     async with serving(found.handle) as address:
         api = await Api.open(Access(address))
         found.api = api
-        found.executor = Executor(api, in_flight=in_flight, patience=QUICK)
+        found.executor = Executor(api, in_flight=in_flight, gate=gate, patience=QUICK)
         try:
             yield found
         finally:
@@ -113,6 +127,46 @@ def test_statuses_have_a_bounded_share(in_flight: int, share: int) -> None:
             it.statuses.set()
             await until(lambda: it.executor.pending == 0)
             assert (share, 100) == (it.most, len(it.asked))
+
+    asyncio.run(main())
+
+
+class Closed:
+    """A gate that announces nothing before it is opened."""
+
+    epoch = 1
+    lost = False
+
+    def __init__(self) -> None:
+        self.wanted: list[Callable[[], None]] = []
+
+    def announce(self, path: str, fix: Callable[[], None], then: Callable[[], None]) -> None:
+        fix()
+        self.wanted.append(then)
+
+    def decide(self, victims: Callable[[], list[Victim]], then: Callable[[], None]) -> None: ...
+
+    def settled(self, path: str) -> None: ...
+
+
+def test_few_statuses_are_sent_while_a_bind_is_not() -> None:
+    """Neither its request nor the write of the Lease that announces it competes with many of them."""
+
+    async def main() -> None:
+        gate = Closed()
+        async with scene(gate=gate) as it:
+            it.statuses.set()
+            it.bind("p")
+            it.tell(*(status(f"p{i}") for i in range(100)))
+            await until(lambda: len(it.asked) == 100)
+            assert it.most <= FEW, "but these go on"
+            it.statuses.clear()
+            it.tell(*(status(f"q{i}") for i in range(100)))
+            await until(lambda: it.now == FEW)
+            for then in gate.wanted:
+                then()
+            await until(lambda: it.now == 16)
+            assert ["ns/p"] == it.sent("binding")
 
     asyncio.run(main())
 

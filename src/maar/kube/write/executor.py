@@ -46,7 +46,7 @@ from maar.kube.write.guarded import (
     settle,
 )
 from maar.kube.write.intents import Gate, Unfenced
-from maar.kube.write.lines import Callback, Entry, Lane, Lines, parts_of, supersedes, victims_of
+from maar.kube.write.lines import SUPERSEDED, Callback, Entry, Lane, Lines, parts_of, supersedes, victims_of
 from maar.kube.write.outcomes import Again, Done, Failed, Outcome
 from maar.kube.write.turns import tenant_of
 from maar.kube.write.versions import Versions
@@ -70,10 +70,10 @@ __all__ = [
 
 log = logging.getLogger(__name__)
 
-SUPERSEDED = "Superseded"
-"""The reason of statuses that were not sent, because a later write to their object makes them pointless."""
 OFTEN = "ChangedOften"
 """The reason of a bind or a resize that failed because others changed its object again and again."""
+FEW = 2
+"""Statuses in flight while a write of the first lane has not been sent: they go on, but leave the server to it."""
 MOVES = 5
 """How often a bind or a resize is announced again because another client changed its object."""
 
@@ -273,14 +273,17 @@ class Executor:
 
     def _start(self, lane: Lane) -> None:
         workers = self._workers[lane]
-        free = self._slots[lane] - len(workers) if self._may_start(lane) else 0
+        free = self._slots_now(lane) - len(workers)
         for _ in range(min(free, self._lines.ready_in(lane))):
             worker = asyncio.get_running_loop().create_task(self._work(lane))
             workers.add(worker)
             worker.add_done_callback(self._ended)
 
-    def _may_start(self, lane: Lane) -> bool:
-        return not self._stopped and not (self._draining and lane is Lane.STATUS)
+    def _slots_now(self, lane: Lane) -> int:
+        """How many writes of a lane may be in flight now. Few statuses, while a bind is not sent: it goes first."""
+        if self._stopped or (self._draining and lane is Lane.STATUS):
+            return 0
+        return min(self._slots[lane], FEW) if self._unsent and lane is Lane.STATUS else self._slots[lane]
 
     def _ended(self, worker: asyncio.Task[None]) -> None:
         if not worker.cancelled() and (error := worker.exception()) is not None:
@@ -289,7 +292,7 @@ class Executor:
 
     async def _work(self, lane: Lane) -> None:
         try:
-            while self._lines.ready_in(lane) and self._may_start(lane):
+            while self._lines.ready_in(lane) and len(self._workers[lane]) <= self._slots_now(lane):
                 key = self._lines.next_in(lane)
                 entry = self._lines.entries[key][0]
                 self._lines.sending.add(key)
@@ -386,6 +389,7 @@ class Executor:
             self._unsent -= entry.lane is Lane.FIRST
             if not self._unsent:
                 self._all_sent.set()
+                self._start(Lane.STATUS)
 
     def _decide(self, key: str, entry: Entry) -> None:
         """The pod of an eviction has another version: go on by uid alone, once its whole gang is announced so."""

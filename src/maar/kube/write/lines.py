@@ -23,6 +23,9 @@ from maar.kube.write.work import Patch, Work
 
 Callback = Callable[[Work, Outcome], None]
 
+SUPERSEDED = "Superseded"
+"""The reason of statuses that were not sent, because a later write to their object makes them pointless."""
+
 
 class Lane(enum.Enum):
     """Which writes go first."""
