@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import time
 from collections.abc import AsyncIterator
@@ -310,6 +311,33 @@ def _waits(pod: dict[str, Any]) -> tuple[str, str, str]:
 
 async def _shows(cluster: Live, path: str, right: tuple[str, str, str]) -> bool:
     return _waits(await cluster.get(path)) == right
+
+
+@pytest.mark.parametrize("patch", ["merge", "json"])
+def test_a_firm_size_is_written_to_any_version_of_the_same_job_and_to_no_other(kubeconfig: Path, patch: str) -> None:
+    """Its owner changed the job again and again, so that it names the uid only."""
+
+    async def story(cluster: Live) -> None:
+        api, jobs = cluster.api, batchjob.KIND.resource
+        template = {"spec": {"containers": [{"name": "c", "image": "i"}], "restartPolicy": "Never"}}
+        head = {"apiVersion": jobs.api_version, "kind": jobs.kind, "metadata": {"name": "j"}}
+        made = head | {"spec": {"parallelism": 5, "template": template}}
+        await cluster.create(jobs.path(NAMESPACE), made)
+        job = decode_json(await api.get(jobs.path(NAMESPACE, "j")), jobs.struct)
+        await api.patch(jobs.path(NAMESPACE, "j"), {"metadata": {"annotations": {"example.com/number": "1"}}})
+        for firm, size in ((False, 5), (True, 2)):
+            wanted = Wanted(2, False, Kept(), {}, firm)
+            merged, listed = merge(job, jobs, {"parallelism": 2}, wanted), {"/spec/parallelism": 2}
+            request = merged if patch == "merge" else json_patch(job, jobs, listed, wanted)
+            with contextlib.suppress(Conflict, Invalid):
+                await api.patch(request.path, request.body, request.patch)
+            assert size == (await cluster.get(request.path))["spec"]["parallelism"]
+        other = jobs.path(NAMESPACE, "other")
+        await cluster.create(jobs.path(NAMESPACE), made | {"metadata": {"name": "other"}})
+        with pytest.raises((Conflict, Invalid)):
+            await api.patch(other, request.body, request.patch)
+
+    tell(kubeconfig, story)
 
 
 def test_after_a_fence_no_write_for_the_version_before_it_takes_effect(kubeconfig: Path) -> None:

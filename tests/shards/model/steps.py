@@ -126,8 +126,8 @@ class Machine:
         if another:
             state = self._without_decided(state, pod)
         if self.rules.new_intent_for_retry or another:
-            wire = (r for r in state.wire if r.pod != pod or (r.decided and not another))
-            return state._replace(wire=frozenset(wire))
+            kept = (r for r in state.wire if r.pod != pod or (r.decided and not another))
+            return state._replace(wire=frozenset(kept))
         wire = frozenset(r._replace(valid=False) if r.pod == pod and not r.decided else r for r in state.wire)
         return state._replace(wire=wire)
 
