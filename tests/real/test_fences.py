@@ -196,8 +196,6 @@ def test_all_gangs_start_while_a_foreign_client_changes_all_waiting_pods(
         finally:
             changing.cancel()
             await asyncio.gather(changing, return_exceptions=True)
-        refused = child.log.read_text().count("because others changed the object")
-        assert refused < 10, "usually one of five tries succeeds"
         assert {4} == set(Counter(p.node for p in pods).values())
 
     play(real_cluster, story)

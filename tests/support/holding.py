@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from aiohttp import web
+from tests.support.patience import PATIENCE
 from tests.support.proxy import Fate, Proxy
 
 
@@ -39,7 +40,7 @@ class HoldingProxy(Proxy):
     async def let_through(self) -> list[int]:
         """Let all held requests through, and return the server's answers."""
         self._go.set()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             while len(self.statuses) < self.held.total():
                 await asyncio.sleep(0.01)
         return self.statuses
