@@ -82,6 +82,14 @@ def test_a_pod_that_has_ended_by_itself_is_not_evicted() -> None:
         assert (True, len(now)) == (ended.final, len(conditions(server)))
 
 
+def test_a_pod_that_another_scheduler_bound_elsewhere_is_not_evicted() -> None:
+    """The decision assumed a bind that no watch had shown."""
+    for node, ends in (("n1", Done), ("n2", Failed)):
+        server = Server({"POST a/eviction": [409, 201], "GET a": [pod(node=node)]})
+        (ended,) = run_all(server, [Evict(seen(), node="n1")])
+        assert ends is type(ended)
+
+
 def test_a_server_that_adds_the_version_itself_is_asked_without_the_limit_of_five() -> None:
     """As it does for pending pods, and for unready pods under a budget."""
     ended, server, _ = outcome(Evict(seen()), {"POST a/eviction": [409] * 20 + [201], "GET a": [pod(node="n1")]})

@@ -325,7 +325,7 @@ class Outbox:
             kind = Delete if self._settings.delete_victims or not evict.budgets_apply else Evict
             # Emitted after the eviction: a budget may refuse it.
             emit = partial(self._events.emit, pod_reference(evict.task, task.uid), "Normal", "Preempted", evict.reason)
-            self._submit(kind(seen, grace=evict.grace, gang=task.job), evict.task, emit)
+            self._submit(kind(seen, grace=evict.grace, gang=task.job, node=task.node), evict.task, emit)
 
 
 def _uid(work: Work) -> str:

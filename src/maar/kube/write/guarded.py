@@ -252,6 +252,8 @@ class Evict(OnPod):
     grace: int | None = None
     gang: str = ""
     """Evictions of one gang are decided together; empty: alone."""
+    node: str = ""
+    """The node that it leaves, by the decision; empty: as the pod says."""
     deletes: ClassVar[bool] = False
 
     @property
@@ -263,8 +265,8 @@ class Evict(OnPod):
         return Moved(base)
 
     def holds_for(self, now: Pod) -> bool:
-        """Nothing that its owner can write keeps a pod that runs."""
-        return not now.finished
+        """Nothing that its owner can write keeps a pod that runs. Its bind may not have been seen by the decision."""
+        return not now.finished and self.node in ("", now.spec.node_name)
 
     async def send(self, api: Api, base: Pod) -> Done:
         await api.evict(base.namespace, base.name, self.uid, self.grace, base.metadata.resource_version)
