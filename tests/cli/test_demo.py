@@ -319,7 +319,7 @@ def look_at_the_page(url: str) -> None:
         assert time.monotonic() < ends, f"not as at the end of the story: {found}"
         time.sleep(0.2)
     story = json.loads(got("api/v1/jobs/default/gpt?unblock=false"))["detail"]["story"]
-    assert {"Created", "Started", "Resized"} <= {entry["what"] for entry in story}
+    assert {"Created", "Scheduled", "Resized"} <= {entry["what"] for entry in story}
     assert any("for `default/rush`" in entry["words"] for entry in story) or any(
         "for `default/rush`" in entry["words"]
         for name in ("clip", "dino")
