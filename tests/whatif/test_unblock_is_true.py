@@ -113,7 +113,7 @@ def less_of(cluster: Cluster, edit: Edit) -> Iterator[Edit]:
 def test_a_change_starts_the_job_and_nothing_smaller_does() -> None:
     found: Counter[str] = Counter()
 
-    @settings(max_examples=80, deadline=None)
+    @settings(max_examples=160, deadline=None)
     @given(blocked(), st.sampled_from(sorted(CONFIGS)), st.integers(0, 20))
     def holds(cluster: Cluster, name: str, which: int) -> None:
         note(f"{name}\n{described(cluster)}")

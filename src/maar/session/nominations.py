@@ -5,7 +5,8 @@ same or a lower priority in its queue, as a running pod does: a job of higher pr
 nothing else is evicted. The nominations of a gang go together. What is still free after that goes back to the gangs
 that had it; the others look for room again.
 
-A gang that runs in part keeps its nominations: without them it would have to be released.
+A gang that runs in part keeps its nominations: without them it would have to be released. So does a job whose room is
+free by now: it starts in this cycle, or has begun to, and waits for its volumes.
 """
 
 from __future__ import annotations
@@ -129,17 +130,23 @@ Taken = list[tuple[Job, Ints, Ints]]
 
 
 def _take(session: Session, jobs: list[Job]) -> Taken:
-    """Cancel the nominations of jobs, except those that then run in part."""
+    """Cancel the nominations of jobs, except those that then run in part, and those that can start now."""
     taken: Taken = []
     for job in jobs:
         promised = session.promised(job)
         rows = session.state.node[promised]
         with session.statement() as statement:
             withdraw(session, promised)
-            if not is_begun(session, job):
+            if not is_begun(session, job) and not _can_start(session, job, promised, rows):
                 statement.commit()
                 taken.append((job, promised, rows))
     return taken
+
+
+def _can_start(session: Session, job: Job, tasks: Ints, rows: Ints) -> bool:
+    """Whether the room that was promised to a job is free."""
+    with session.statement():  # only tried
+        return redeem(session, job, tasks, rows, Terms(within=session.open_to(job)))
 
 
 def _give_back(session: Session, taken: Taken) -> None:

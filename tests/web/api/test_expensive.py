@@ -164,7 +164,7 @@ def test_sums_are_checked_before_anything_is_built(name: str, tmp_path: Path) ->
         for given in (manifests, "\n---\n".join(msgspec.json.encode(item).decode() for item in manifests)):
             status, body = await user.ask("/api/v1/what-if", {"manifests": given, "seconds": 0})
             answer = msgspec.json.decode(body)
-            expected = f"expected at most {MOST_PODS} pods in all, got more"
+            expected = f"expected at most {MOST_PODS:,} pods in all, got more"
             assert (422, expected, "manifests") == (status, answer["error"], answer.get("field"))
         (pid,) = workers()
         assert memory(pid) < KEPT, "bytes"

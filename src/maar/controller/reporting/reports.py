@@ -95,6 +95,8 @@ class Reports:
         """Jobs of which a write has failed, and when to look at their objects again."""
         self._tellers = Tellers()
         self._removals = Removals()
+        self._found: dict[str, str] = {}
+        """What the notes of suspended jobs said that have no record yet: a Maar before this one wrote it."""
         self._handed: set[str] = set()
         """Jobs that write the note on their object from now on."""
         self.now = 0.0
@@ -104,6 +106,13 @@ class Reports:
         self._queues_due: float | None = None
         self._unfinished = 0
         """Writes that are about no job and have not ended."""
+
+    def before(self, plan: Plan) -> None:
+        """Nothing of this plan has been written yet: keep what notes say about jobs that are new to this process."""
+        jobs = self._cache.latest.jobs
+        for key in (wait.job for wait in plan.waiting if wait.job not in self._records):
+            if key not in self._found and (number := jobs.number.get(key)) is not None:
+                self._found[key] = self._noted(jobs.jobs[number]) or ""
 
     def after(self, plan: Plan, now: float) -> list[Writes]:
         """Note what is new after this plan. Returns the writes that are not left to `next`."""
@@ -235,6 +244,7 @@ class Reports:
 
     def _keep(self, key: str, record: Record, seen: Seen, now: float) -> None:
         self._records[key] = record
+        self._found.pop(key, None)
         if seen.subject is not None and (note := seen.subject.note) is not None and note.place is not None:
             text = note.shown if record.noted is None else record.noted[1]
             self._removals.shows(note.path, note.place if text else None)
@@ -262,7 +272,7 @@ class Reports:
         self._drop(key)
 
     def _drop(self, key: str) -> None:
-        for kept in (self._records, self._waits, self._lost, self._news):
+        for kept in (self._records, self._waits, self._lost, self._news, self._found):
             kept.pop(key, None)
         self._stale.discard(_namespace(key), key)
         self._backlog.discard(key)
@@ -325,6 +335,7 @@ class Reports:
             alone=alone,
             refresh=news.refresh,
             noted=self._noted(job),
+            found=self._found.get(job.key, ""),
         )
 
     def _noted(self, job: Job) -> str | None:

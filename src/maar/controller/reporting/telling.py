@@ -153,6 +153,8 @@ class Seen(msgspec.Struct, frozen=True):
     """False while its pods do not name their ProvisioningRequest: an autoscaler would add nodes for them as well."""
     noted: str | None = None
     """What the note says that is written with the size of a suspended job; `None`: it is not suspended."""
+    found: str = ""
+    """The same before this process wrote anything about the job."""
     refresh: bool = False
     """It is this job's turn to have its details refreshed."""
 
@@ -214,7 +216,7 @@ def _with_verdict(seen: Seen, record: Record, now: float) -> Record:
         return replace(record, verdict=None, surplus=frozenset(), in_event="") if seen.looked_at else record
     found, before = verdict(seen.wait.reasons), record.verdict
     stands_at = record.stands_at
-    if before is None and seen.noted and seen.noted.startswith(found.text):
+    if before is None and seen.found and seen.found.startswith(found.text):
         record = replace(record, in_event=found.says)  # a Maar before this one said so
     if before is None or before.key != found.key:
         # Most gangs lack pods only while these are being created.

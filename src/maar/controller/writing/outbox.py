@@ -91,6 +91,7 @@ class Outbox:
         `decided`: when it was decided, by the monotonic clock.
         """
         self._decided = decided
+        self._reports.before(plan)
         self._limited.take(plan)
         self.resizes.send(plan, now)
         self._send_evictions(plan)

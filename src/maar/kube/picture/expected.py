@@ -19,13 +19,14 @@ from maar.kube.picture.owners import Owner
 from maar.kube.picture.picture import Picture
 from maar.kube.wire.errors import ManifestError
 from maar.kube.wire.pods import Pod
+from maar.model.words import count as counted
 
 
 class TooManyPods(ManifestError):
     """All jobs together ask for more pods than there may be."""
 
     def __init__(self, most: int) -> None:
-        super().__init__(f"manifests: expected at most {most} pods in all, got more")
+        super().__init__(f"manifests: expected at most {counted(most, 'pod')} in all, got more")
 
 
 class Skipped(msgspec.Struct, frozen=True):

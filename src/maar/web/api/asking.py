@@ -99,7 +99,7 @@ def better(refused: Refused, body: bytes) -> Refused:
         return refused
     try:
         edit = msgspec.json.decode(body)["edits"][int(at[1])]
-    except (msgspec.DecodeError, RecursionError, LookupError, TypeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, LookupError, TypeError):
         return refused  # anyone may send anything: what follows the wrong edit was not decoded
     return Refused(refused.status, edit_problem(refused.view.error, edit), refused.view.field)
 
