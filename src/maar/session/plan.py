@@ -45,7 +45,7 @@ def plan_of(session: Session) -> Plan:
         resize=tuple(sizes.resizes),
         suspend=tuple(sizes.suspends),
         resume=tuple(sizes.resumes),
-        targets=_with_reasons(sizes, waiting),
+        targets=_with_reasons(session, sizes, waiting),
         elect=session.elect,
         locks=tuple(session.locks[node] for node in sorted(session.locks)),
         expired=tuple(session.expired[job] for job in sorted(session.expired)),
@@ -56,12 +56,14 @@ def plan_of(session: Session) -> Plan:
     )
 
 
-def _with_reasons(sizes: SizeChanges, waiting: list[Wait]) -> tuple[Target, ...]:
-    """What owners of elastic jobs read; of a job without workers, why it waits."""
+def _with_reasons(session: Session, sizes: SizeChanges, waiting: list[Wait]) -> tuple[Target, ...]:
+    """What owners of elastic jobs read; of a job without workers, why it waits, unless it rests: that still holds."""
     why = {wait.job: verdict(wait.reasons).details for wait in waiting} if sizes.targets else {}
+    number, resting = session.snapshot.jobs.number, session.snapshot.resting
     return tuple(
         replace(target, why=why[target.job]) if not target.size and target.job in why else target
         for target in sizes.targets
+        if target.size or target.job in why or number[target.job] not in resting
     )
 
 
