@@ -45,7 +45,7 @@ def test_an_elastic_training_is_resized_while_it_trains(
     training.await_workers(WORKERS, SOME)
 
     # A second job arrives, and ends: the training shrinks, and grows again.
-    jobs.submit("second", pods=WORKERS // 2, gpus=GPUS // WORKERS, suspended=True)
+    jobs.submit("second", pods=WORKERS // 2, gpus=GPUS // WORKERS, in_pool=True)
     jobs.await_noted("second", "started", WORKERS // 2)
     training.await_workers(WORKERS // 2, SOME)
     jobs.end("second")

@@ -57,13 +57,16 @@ def plan_of(session: Session) -> Plan:
 
 
 def _with_reasons(session: Session, sizes: SizeChanges, waiting: list[Wait]) -> tuple[Target, ...]:
-    """What owners of elastic jobs read; of a job without workers, why it waits, unless it rests: that still holds."""
+    """What owners of elastic jobs read; of a job without workers, why it waits.
+
+    About a job in no pool that rests, nothing was decided: what its owner reads still holds.
+    """
     why = {wait.job: verdict(wait.reasons).details for wait in waiting} if sizes.targets else {}
     number, resting = session.snapshot.jobs.number, session.snapshot.resting
     return tuple(
         replace(target, why=why[target.job]) if not target.size and target.job in why else target
         for target in sizes.targets
-        if target.size or target.job in why or number[target.job] not in resting
+        if target.size or target.pool or target.job in why or number[target.job] not in resting
     )
 
 

@@ -50,8 +50,8 @@ class Jobs:
         self._folder.chmod(0o777)
         node.cluster.apply([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}])
 
-    def submit(self, name: str, pods: int, gpus: int, priority: str = "", *, suspended: bool = False) -> Any:
-        """A gang: a Job of some pods with some GPUs each. A suspended one shares a pool with elastic jobs."""
+    def submit(self, name: str, pods: int, gpus: int, priority: str = "", *, in_pool: bool = False) -> Any:
+        """A gang: a Job of some pods with some GPUs each. With `in_pool`, elastic jobs shrink for it."""
         (self._folder / name).mkdir()
         (self._folder / name).chmod(0o777)
         template = {
@@ -77,15 +77,18 @@ class Jobs:
         }
         if priority:
             template["priorityClassName"] = priority
+        notes = {"maar.dev/gang": "true"}
+        if in_pool:
+            notes |= {"maar.dev/min-workers": str(pods), "maar.dev/max-workers": str(pods)}
         ignore = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}
         job = {
             "apiVersion": "batch/v1",
             "kind": "Job",
-            "metadata": {"name": name, "namespace": self.namespace, "annotations": {"maar.dev/gang": "true"}},
+            "metadata": {"name": name, "namespace": self.namespace, "annotations": notes},
             "spec": {
                 "parallelism": pods,
                 "completions": pods,
-                "suspend": suspended,
+                "suspend": in_pool,
                 "podFailurePolicy": {"rules": [ignore]},
                 "template": {"spec": template},
             },
