@@ -209,7 +209,7 @@ GANGS = st.lists(
 def test_safety_promises_settle_in_the_order_of_priorities(
     count: int, sizes: list[tuple[int, int, bool]], config: Config
 ) -> None:
-    """Each pod needs a whole node, and all nodes are being freed: whoever waits could not have a lower job's room."""
+    """Each pod needs a whole node, and all nodes are being freed: a waiting job could not have a lower job's room."""
     names = [f"n{i}" for i in range(count)]
     jobs, left = [], list(names)
     for i, (size, priority, first) in enumerate(sizes):

@@ -25,7 +25,7 @@ def live(kubeconfig: Path, story: Callable[[Live], Awaitable[None]]) -> None:
 
 
 def gives(cpu: int) -> list[dict[str, Any]]:
-    """What a kubelet reports of a container to which it has given so many CPUs."""
+    """What a kubelet reports of a container to which it has given this number of CPUs."""
     amount = {"cpu": str(cpu)}
     state = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
     more = {"ready": True, "restartCount": 0, "image": "train", "imageID": "", "state": state}

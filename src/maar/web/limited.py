@@ -15,7 +15,7 @@ MOST_KILLABLE = "1000"
 
 
 def bound(memory: int) -> None:
-    """Bound this process to so many bytes of address space, let the kernel choose it first, and end with its parent."""
+    """Limit the address space of this process in bytes, let the kernel choose it first, and end with its parent."""
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write(MOST_KILLABLE)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which then ends this process
