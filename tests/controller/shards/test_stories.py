@@ -187,7 +187,7 @@ FLIPS = 40
 def test_a_tenant_who_moves_her_job_between_the_queues_of_two_shards_harms_only_herself(
     box: EmbeddedServer, tmp_path: Path
 ) -> None:
-    """She may write the queue of her own jobs at any time; she names queues of both shards, and one that does not exist."""
+    """She may write the queue of her own jobs at any time. She names queues of both shards, and one that is missing."""
 
     async def story() -> None:
         async with shards(box, tmp_path, 2) as play:
