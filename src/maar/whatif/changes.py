@@ -109,7 +109,7 @@ def share(search: Search) -> Edits:
 def end(search: Search) -> Edits:
     """One other job ends, else a few; running jobs first, and of these the ones that lose least.
 
-    A job that has ended already, or is being deleted, is none of them.
+    Jobs that have ended already, or are being deleted, are left out.
     """
     size: dict[str, int] = {}
     started: dict[str, float] = {}

@@ -34,7 +34,7 @@ L = TypeVar("L", JobsAnswer, NodesAnswer, QueuesAnswer)
 
 
 NO_TOKEN = (
-    "{server} asks for a bearer token, and the kubeconfig has none (a client certificate is none): "
+    "{server} asks for a bearer token, and the kubeconfig has none (a client certificate does not count): "
     "use `--server aggregated` if the cluster has it, or leave out --server to read the cluster yourself"
 )
 
