@@ -11,7 +11,7 @@ CODE  := $(wildcard src tests bench tools)
 PIP   := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run examples test test-fast test-repeat fuzz soak soak-shards check format real browser screenshot manifests package image image-base image-pin test-image test-node node bench bench-page bench-decide bench-elastic bench-policies bench-learning bench-learning-node bench-sim bench-forecast bench-cluster bench-http bench-web bench-size bench-writes bench-shards lock clean
+.PHONY: help setup run examples test test-fast test-repeat fuzz soak soak-shards check format real browser screenshot manifests package image image-base image-pin test-image test-node node conformance bench bench-page bench-decide bench-backlog bench-election bench-elastic bench-policies bench-learning bench-learning-node bench-sim bench-forecast bench-cluster bench-http bench-web bench-size bench-writes bench-shards lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -36,7 +36,9 @@ examples: setup ## show what Maar decides for each of the examples
 		$(BIN)/maar plan --cycles 2 --now 2026-11-01T10:00:00Z "$$file"; \
 	done
 
-test: setup real browser ## run all tests
+# Real parts are built only if a chosen test needs them.
+test: setup ## run all tests; PYTEST_ARGS=tests/session for some
+	@needs=$$($(BIN)/python -m tests.needs $(PYTEST_ARGS)); [ -z "$$needs" ] || $(MAKE) --no-print-directory $$needs
 	MAAR_REAL=1 $(BIN)/python -m pytest -n auto $(PYTEST_ARGS)
 
 test-fast: setup ## run the tests, without the slow and the real ones
@@ -64,6 +66,10 @@ real: setup ## build a real control plane for the tests, once, into a cache outs
 node: real ## build and install what a real node needs, as `real` does for the control plane
 	@$(BIN)/python tools/controlplane/build.py node kubernetes-oldest
 	@$(PYTHON) tools/node.py
+
+conformance: setup real ## run Kubernetes' tests of scheduling with kube-scheduler and with Maar on simulated nodes, and compare; about an hour; ARGS="--match REGEX" for some
+	@$(BIN)/python tools/controlplane/build.py node e2e
+	@$(BIN)/python -m tests.conformance $(ARGS)
 
 manifests: setup ## render deploy/*.yaml from the chart in deploy/chart
 	@$(BIN)/python tools/manifests.py
@@ -97,6 +103,10 @@ browser: ## install Chromium for the tests of the page, where it is missing (Deb
 screenshot: setup browser ## draw docs/images/page.png: the page that the demo serves, in the middle of its story
 	@$(BIN)/python tools/page_picture.py
 
+.PHONY: docs
+docs: setup ## build the documentation site with search into build/site; a broken link fails
+	@$(BIN)/python -m tools.docsite && echo "build/site/index.html"
+
 soak: setup real ## cause all faults at random on a real API server for 30 minutes, after soak-shards; MINUTES=60 for longer, SEED=7 for the same again
 	$(BIN)/python -m tests.soak.shards $(if $(SEED),--seed $(SEED)); shards=$$?; \
 	$(BIN)/python -m tests.soak $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED)) && exit $$shards
@@ -115,15 +125,18 @@ format: setup ## format the code and mend what the linter can
 	$(BIN)/ruff check --fix-only $(CODE)
 	$(BIN)/ruff format $(CODE)
 
-bench: bench-decide bench-elastic bench-learning bench-sim bench-forecast bench-cluster bench-shards bench-http bench-web bench-size bench-writes bench-page ## run all benchmarks
+bench: bench-decide bench-backlog bench-elastic bench-learning bench-sim bench-forecast bench-cluster bench-shards bench-http bench-web bench-size bench-writes bench-page ## run all benchmarks
 
 bench-decide: setup ## measure one decision: speed, idle cost, hopeless searches, memory
 	$(BIN)/python -m bench.decide
 
+bench-backlog: setup ## measure a decision on a full cluster on which thousands of gangs wait
+	$(BIN)/python -m bench.backlog
+
 bench-elastic: setup ## measure the plans for 10,000 elastic jobs on 10,000 GPUs, each algorithm
 	$(BIN)/python -m bench.elastic
 
-bench-policies: setup ## compare policies on Pollux's workloads: the tables of docs/choose-a-policy.md; about an hour
+bench-policies: setup ## compare policies on Pollux's workloads: the tables of docs/adaptive-jobs.md; about an hour
 	$(BIN)/python -m bench.policies $(WORKLOADS)
 
 bench-learning: setup ## measure how near learnt speeds come to true ones, with a live Maar on the embedded cluster; bench-learning-node: on a real node
@@ -134,6 +147,9 @@ bench-learning-node: setup node ## measure the same with real pods on a real nod
 
 bench-sim: setup ## measure simulations: long traces on counted GPUs, gangs on nodes
 	$(BIN)/python -m bench.sim
+
+bench-election: setup ## measure what election brings and costs: the table of docs/reservation.md; some minutes
+	$(BIN)/python -m bench.election $(if $(BEFORE),--before $(BEFORE))
 
 bench-forecast: setup ## measure forecasts of start times: coverage, error against a planner, speed
 	$(BIN)/python -m bench.forecast
@@ -158,6 +174,12 @@ bench-writes: setup real ## measure how late binds are and how much Maar writes 
 
 bench-page: setup browser ## measure the page with 5,000 nodes and 40,000 GPUs: first paint and updates
 	$(BIN)/python -m bench.page
+
+profile-decide: setup ## write a flame graph of one decision on a full cluster with a long backlog: build/profile-decide.svg
+	@$(BIN)/python -m bench.profile decide $(PROFILE_ARGS)
+
+profile-live: setup ## write a flame graph of `maar run` on a full embedded cluster where gangs come and go: build/profile-live.svg
+	@$(BIN)/python -m bench.profile live $(PROFILE_ARGS)
 
 # Pins for every platform and for every Python that pyproject.toml allows; no index, host or path is written.
 LOCK := .venv-lock/bin/uv pip compile --quiet --universal --fork-strategy fewest --upgrade --generate-hashes \

@@ -36,8 +36,8 @@ from maar.forecast.arrivals import arrivals_for
 from maar.forecast.calibrate import Age, Calibration, Made, age_of, quality
 from maar.forecast.forecast import Options, forecast
 from maar.forecast.rollout import BATCH
-from maar.forecast.runtimes import RunTimes
 from maar.forecast.start import State
+from maar.lengths.runtimes import RunTimes
 from maar.registry import catalog
 
 COVERAGE = (0.85, 0.95)

@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from maar.forecast.arrivals import Asked, Pods, Submission
-from maar.forecast.runtimes import Sample, Traits
+from maar.lengths.runtimes import Sample, Traits
 from maar.model.snapshot import Cluster
 from maar.model.stems import stem_of
 from maar.model.tasks import Status

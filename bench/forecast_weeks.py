@@ -18,8 +18,8 @@ from maar.config.config import Config
 from maar.forecast.arrivals import Submission, arrivals_for
 from maar.forecast.calibrate import Made, age_of
 from maar.forecast.forecast import Forecast, Options, Verdict, begins_of, forecast
-from maar.forecast.runtimes import RunTimes, Sample
 from maar.forecast.start import State
+from maar.lengths.runtimes import RunTimes, Sample
 from maar.model.snapshot import Cluster
 from maar.sim.cluster import Play
 from maar.sim.setting import Setting

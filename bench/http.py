@@ -45,7 +45,7 @@ def request(number: int, turn: int, tokens: list[str]) -> bytes:
         )
         return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
     path = "/healthz" if number % PROBING == 1 else "/metrics"
-    return f"GET {path} HTTP/1.1\r\nHost: maar\r\n\r\n".encode()
+    return f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
 
 
 async def client(number: int, port: int, every: float, tokens: list[str], seen: Counter[str]) -> None:

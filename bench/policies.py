@@ -1,4 +1,4 @@
-"""Compares policies on the workloads of Pollux: `make bench-policies` makes the tables of docs/choose-a-policy.md.
+"""Compares policies on the workloads of Pollux: `make bench-policies` makes the tables of docs/adaptive-jobs.md.
 
     python -m bench.policies FOLDER [rates] [fixed] [cluster] [default] [--loads 0.5,2]
 

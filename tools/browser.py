@@ -6,7 +6,6 @@ It does nothing if there is a Chromium already, or if MAAR_CHROMIUM names one. I
 only as root; else it says what to do, and the tests of the page fail with the same words. It uses only the standard
 library, because it runs first.
 """
-# ruff: noqa: TID251 - not in the pure half: an installer reads its environment
 
 from __future__ import annotations
 

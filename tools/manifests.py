@@ -1,8 +1,8 @@
 """Render the plain manifests in `deploy/` from the chart: `make manifests`.
 
 `deploy/chart` has the only templates. What `kubectl apply -f deploy` sends is the same, rendered with the values below,
-so that the two cannot differ. It also copies into the charts what has its home elsewhere: Maar's default configuration
-and the CRDs. `--check` writes nothing and fails if a file would change. Needs helm: `tools/controlplane/build.py helm`.
+so that the two cannot differ. It also copies into the charts what has its home elsewhere: Maar's configurations and
+the CRDs. `--check` writes nothing and fails if a file would change. Needs helm: `tools/controlplane/build.py helm`.
 """
 
 from __future__ import annotations
@@ -78,7 +78,8 @@ def by_template(text: str) -> dict[str, str]:
 
 def wanted(program: Path) -> Iterator[tuple[Path, str]]:
     """Every generated file with its text."""
-    yield CHART / "files" / "maar.yaml", (ROOT / "src" / "maar" / "default.yaml").read_text()
+    for name, profile in (("maar", "default"), ("services", "services")):
+        yield CHART / "files" / f"{name}.yaml", (ROOT / "src" / "maar" / f"{profile}.yaml").read_text()
     for file in sorted((DEPLOY / "crds").glob("*.yaml")):
         yield CRDS / "definitions" / file.name, file.read_text()
     templates = rendered(program, VALUES)

@@ -5,7 +5,6 @@
 It does nothing if all commands are there. It installs only on Debian and Ubuntu and only as root; else it prints what
 is missing, and `make test-node` decides what that means. It uses only the standard library, because it runs first.
 """
-# ruff: noqa: TID251 - not in the pure half: an installer reads its environment
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@
 cache outside the checkout. It also copies the CRDs of KubeRay, LeaderWorkerSet, JobSet, Kubeflow Trainer, Cluster
 Autoscaler, Prometheus Operator and cert-manager.
 `build.py training-operator helm promtool` builds only these parts: for tests of elastic jobs, and of the chart;
-`build.py node kubernetes-oldest` those for tests on a real node.
+`build.py node kubernetes-oldest` those for tests on a real node; `build.py node e2e` those of `make conformance`.
 `build.py --where` prints the folder of each part as JSON, built or not; tests.support.real reads it. The go.mod files
 beside this file set the versions, and go.sum checks every source.
 It needs no container engine, downloads no binaries, and uses only the standard library, because it runs first.
@@ -12,7 +12,6 @@ It needs no container engine, downloads no binaries, and uses only the standard 
 To update a version, change it in the go.mod of the part (for kubernetes and kubectl also in the `replace` lines), and
 run `go mod tidy` there. For a part without binaries, run `go mod download MODULE`, and delete the old lines of go.sum.
 """
-# ruff: noqa: TID251 - not in the pure half: a build reads its environment
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -51,6 +50,7 @@ class Part:
     minutes: int  # build time with cold caches on 2 cores
     optional: bool = False
     tags: str = ""  # Go build tags
+    tests: Mapping[str, str] = field(default_factory=dict)  # file name of a test binary to its package
 
     @property
     def folder(self) -> Path:
@@ -217,6 +217,16 @@ PARTS = (
         optional=True,
     ),
     Part(
+        name="e2e",
+        module="k8s.io/kubernetes",
+        binaries={},
+        files={},
+        stamps=KUBERNETES_STAMPS,
+        minutes=6,  # after kubernetes and node, which share many packages
+        optional=True,
+        tests={"e2e.test": "k8s.io/kubernetes/test/e2e"},
+    ),
+    Part(
         name="training-operator",
         module="github.com/kubeflow/training-operator",
         binaries={"training-operator": "github.com/kubeflow/training-operator/cmd/training-operator.v1"},
@@ -376,11 +386,14 @@ def build(part: Part, jobs: int) -> None:
     go = find_go()
     say(f"building {part.name} {part.version}, once (about {part.minutes} min with cold caches)")
     began = time.monotonic()
+    flags = ["-p", str(jobs), "-trimpath", "-buildvcs=false", "-mod=readonly", f"-tags={part.tags}"]
+    flags += ["-ldflags", link_flags(part)]
     with all_or_nothing(part.home) as draft:
         for binary, package in part.binaries.items():
-            flags = ["-v", "-trimpath", "-buildvcs=false", "-mod=readonly", f"-tags={part.tags}"]
-            flags += ["-ldflags", link_flags(part)]
-            run([go, "build", "-p", str(jobs), *flags, "-o", str(draft / binary), package], part.folder)
+            run([go, "build", "-v", *flags, "-o", str(draft / binary), package], part.folder)
+            say(f"  {binary} after {time.monotonic() - began:.0f} s")
+        for binary, package in part.tests.items():  # Go names no steps of these, so there is no progress to show
+            run([go, "test", "-c", "-vet=off", *flags, "-o", str(draft / binary), package], part.folder)
             say(f"  {binary} after {time.monotonic() - began:.0f} s")
         if part.files:
             sources = module_folder(go, part)

@@ -1,5 +1,4 @@
 """buildah as a program: a storage of our own in build/, no daemon, and nothing that a container in CI forbids."""
-# ruff: noqa: TID251 - not in the pure half: a build reads its environment
 
 from __future__ import annotations
 

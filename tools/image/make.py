@@ -1,5 +1,4 @@
 """One build of the image: the base, the wheels, the Dockerfile, the trial."""
-# ruff: noqa: TID251 - not in the pure half: a build reads its environment and its clock
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
 """The programs that building an image needs: install them, or say what is missing."""
-# ruff: noqa: TID251 - not in the pure half: an installer reads its environment
 
 from __future__ import annotations
 
