@@ -24,7 +24,6 @@ from maar.config.file import default_config, read_config
 from maar.controller.main import LEASE_NAMESPACE, lease_of_shard
 from maar.controller.settings.brakes import BrakeSettings
 from maar.history.history import History
-from maar.kube.client.errors import NotFound
 from maar.kube.kinds import rights, rights_at_home, upstream_podgroup
 from maar.kube.kinds.cluster import CONFIGURATION
 from maar.kube.read.storage.claims import SELECTED_NODE
@@ -246,12 +245,12 @@ async def _story(admins: Path, maars: Path) -> None:
             await cluster.eventually(lambda: _elected(cluster, "study"), "an upstream gang is elected")
             await cluster.eventually(lambda: _locked(cluster, "n0"), "a node is locked for it")
             await cluster.until(lambda ps: all(p.message or p.node for p in ps), "every waiting pod has a reason")
+            await cluster.eventually(lambda: cluster.get(QUEUES.path(name="default")), "the default queue")
             await cluster.eventually(lambda: scheduler.executor.pending == 0, "all writes are done")
             counts = scheduler.outbox.counts
         assert {"done:Bind", "done:Evict", "done:Patch", "done:Create"} == counts.keys()
         assert (0, 0) == (scheduler.executor.counts.failed, scheduler.events.counts.failed)
         assert scheduler.events.counts.written > 0
-        assert "default" == (await cluster.get(QUEUES.path(name="default")))["metadata"]["name"]
         assert "PodGroupScheduled" == (await cluster.get(study))["status"]["conditions"][0]["type"]
 
 
@@ -281,10 +280,7 @@ async def _annotated(cluster: Live, path: str, annotation: str) -> bool:
 
 async def _elected(cluster: Live, name: str) -> bool:
     path = CONFIG_MAPS.path(LEASE_NAMESPACE, "maar-state")
-    try:
-        return f'"job":"{NAMESPACE}/{name}"' in (await cluster.get(path))["data"]["maar"]
-    except NotFound:
-        return False
+    return f'"job":"{NAMESPACE}/{name}"' in (await cluster.get(path))["data"]["maar"]
 
 
 async def _locked(cluster: Live, node: str) -> bool:

@@ -172,7 +172,7 @@ def test_the_remainders_of_jobs_across_nodes_are_booked_once() -> None:
     )
     plans = scene(before, config())
     kept = Counter[str]({"n3": 3})
-    for hold in plans[0].hold:
+    for hold in plans[0].reserve:
         kept[hold.node] += hold.count
     assert {"n0": 8, "n1": 8, "n2": 8, "n3": 8} == dict(kept), "all 32 GPUs, and none twice"
     assert 29 == sum(len(plan.bind) for plan in plans)

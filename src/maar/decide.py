@@ -13,7 +13,7 @@ from maar.session.gates import open_gates
 from maar.session.lingering import count_lingering
 from maar.session.plan import plan_of
 from maar.session.release import release
-from maar.session.resizing.holds import take_up_holds
+from maar.session.resizing.restoring import restore_room
 from maar.session.scoping import confine, grant
 from maar.session.session import Session
 
@@ -27,7 +27,7 @@ def decide(snapshot: Snapshot, config: Config, now: float) -> Plan:
     confine(session)
     session.open()
     count_lingering(session)
-    take_up_holds(session)
+    restore_room(session)
     grant(session)
     # 3 act: actions in the configured order; then gangs that cannot be completed release their room, and pods
     #   that their queue admits lose its gate

@@ -29,6 +29,7 @@ from maar.elastic import (
     srtf,
     tiresias,
 )
+from maar.model.codes import CORE, Code
 from maar.plugins import (
     binpack,
     capacity,
@@ -55,42 +56,47 @@ from maar.plugins import (
 )
 
 PLUGINS: tuple[Registration, ...] = (
-    Registration(priority.NAME, priority.Priority, priority.Arguments),
-    Registration(gang.NAME, gang.Gang, gang.Arguments),
-    Registration(conformance.NAME, conformance.Conformance, conformance.Arguments),
+    Registration(priority.NAME, priority.Priority),
+    Registration(gang.NAME, gang.Gang, gang.Arguments, codes=gang.CODES),
+    Registration(conformance.NAME, conformance.Conformance),
     Registration(sla.NAME, sla.Sla, sla.Arguments),
-    Registration(pdb.NAME, pdb.Pdb, pdb.Arguments),
-    Registration(cooldown.NAME, cooldown.Cooldown, cooldown.Arguments),
+    Registration(pdb.NAME, pdb.Pdb),
+    Registration(cooldown.NAME, cooldown.Cooldown),
     Registration(reservation.NAME, reservation.Reservation, reservation.Arguments),
-    Registration(overcommit.NAME, overcommit.Overcommit, overcommit.Arguments),
-    Registration(resourcequota.NAME, resourcequota.Resourcequota, resourcequota.Arguments),
+    Registration(overcommit.NAME, overcommit.Overcommit, overcommit.Arguments, codes=(overcommit.OVERCOMMITTED,)),
+    Registration(resourcequota.NAME, resourcequota.Resourcequota, codes=(resourcequota.EXCEEDED,)),
     Registration(drf.NAME, drf.Drf, drf.Arguments),
-    Registration(predicates.NAME, predicates.Predicates, predicates.Arguments),
-    Registration(proportion.NAME, proportion.Proportion, proportion.Arguments),
-    Registration(capacity.NAME, capacity.Capacity, capacity.Arguments),
-    Registration(nodegroup.NAME, nodegroup.Nodegroup, nodegroup.Arguments),
+    Registration(predicates.NAME, predicates.Predicates, predicates.Arguments, codes=predicates.CODES),
+    Registration(proportion.NAME, proportion.Proportion, codes=proportion.CODES),
+    Registration(capacity.NAME, capacity.Capacity, capacity.Arguments, codes=capacity.CODES),
+    Registration(nodegroup.NAME, nodegroup.Nodegroup, nodegroup.Arguments, codes=nodegroup.CODES),
     Registration(nodeorder.NAME, nodeorder.Nodeorder, nodeorder.Arguments),
     Registration(binpack.NAME, binpack.Binpack, binpack.Arguments),
     Registration(rescheduling.NAME, rescheduling.Rescheduling, rescheduling.Arguments),
     Registration(
-        resource_strategy_fit.NAME, resource_strategy_fit.ResourceStrategyFit, resource_strategy_fit.Arguments
+        resource_strategy_fit.NAME,
+        resource_strategy_fit.ResourceStrategyFit,
+        resource_strategy_fit.Arguments,
+        codes=(resource_strategy_fit.KEPT,),
     ),
-    Registration(task_topology.NAME, task_topology.TaskTopologyPlugin, task_topology.Arguments),
-    Registration(tdm.NAME, tdm.Tdm, tdm.Arguments),
-    Registration(usage.NAME, usage.Usage, usage.Arguments),
-    Registration(topology.NAME, topology.Topology, topology.Arguments),
+    Registration(
+        task_topology.NAME, task_topology.TaskTopologyPlugin, task_topology.Arguments, codes=(task_topology.IGNORED,)
+    ),
+    Registration(tdm.NAME, tdm.Tdm, tdm.Arguments, codes=tdm.CODES),
+    Registration(usage.NAME, usage.Usage, usage.Arguments, codes=usage.CODES),
+    Registration(topology.NAME, topology.Topology, topology.Arguments, codes=topology.CODES),
 )
 
 ACTIONS: tuple[Registration, ...] = (
-    Registration(enqueue.NAME, enqueue.Enqueue, enqueue.Arguments),
-    Registration(elect.NAME, elect.Elect, elect.Arguments),
-    Registration(allocate.NAME, allocate.Allocate, allocate.Arguments),
-    Registration(resize.NAME, resize.Resize, resize.Arguments),
+    Registration(enqueue.NAME, enqueue.Enqueue),
+    Registration(elect.NAME, elect.Elect),
+    Registration(allocate.NAME, allocate.Allocate),
+    Registration(resize.NAME, resize.Resize),
     Registration(preempt.NAME, preempt.Preempt, preempt.Arguments),
     Registration(reclaim.NAME, reclaim.Reclaim, reclaim.Arguments),
-    Registration(backfill.NAME, backfill.Backfill, backfill.Arguments),
-    Registration(reserve.NAME, reserve.Reserve, reserve.Arguments),
-    Registration(shuffle.NAME, shuffle.Shuffle, shuffle.Arguments),
+    Registration(backfill.NAME, backfill.Backfill),
+    Registration(reserve.NAME, reserve.Reserve),
+    Registration(shuffle.NAME, shuffle.Shuffle),
 )
 
 ALGORITHMS: tuple[Registration, ...] = (
@@ -153,7 +159,7 @@ _NO_SET_ASIDE = "`proportional` of the plugin `resource-strategy-fit` keeps CPU 
 _VOLUMES = "Maar always checks where volumes can be reached"
 _VOLUME_TIME = "a pod waits 10 minutes for its volumes, then Maar decides again"
 _NO_STORAGE_SCORE = "nodes are not compared by the free capacity of their storage"
-_NO_SELECTOR_SPREAD = "pods of one Service are not spread; topology spread constraints of the pods are respected"
+_NO_SELECTOR_SPREAD = "pods of one Service are spread by `podtopologyspread.weight`, as in Kubernetes since 1.20"
 _TIGHTEST = "domains are ordered by how tightly the gang fits, not by weights"
 _NORMAL_PODS = "only gangs with a network topology are packed into HyperNodes"
 _NO_GATES = "Maar has no workers of its own for scheduling gates"
@@ -227,19 +233,36 @@ def by_name(registrations: Iterable[Registration]) -> dict[str, Registration]:
 def make_catalog(found: Iterable[EntryPoint]) -> Catalog:
     """The built-in tables, extended by the entry points that can be loaded."""
     tables = dict(zip(GROUPS, map(by_name, (PLUGINS, ACTIONS, ALGORITHMS)), strict=True))
+    codes = [*CORE, *(code for table in tables.values() for one in table.values() for code in one.codes)]
     broken: dict[str, str] = {}
     for entry in sorted(found, key=lambda e: (e.group, e.name, origin(e), e.value)):
         try:
             registration = load(entry)
             if registration.name in tables[entry.group]:
                 raise ValueError(f"the name `{registration.name}` is already taken")
+            check_codes(codes, registration.codes)
         except Exception as error:  # third-party code may raise anything; the other entries must still work
             why = f"{entry.group}: `{entry.name}` of {origin(entry)} cannot be used: {error}"
             broken[entry.name] = f"{broken[entry.name]}; {why}" if entry.name in broken else why
         else:
             tables[entry.group][registration.name] = registration
+            codes.extend(registration.codes)
     plugins, actions, algorithms = tables.values()
     return Catalog(plugins, actions, ALIASES, MISSING, algorithms, broken, IGNORED)
+
+
+def codes_of(known: Catalog) -> tuple[Code, ...]:
+    """All declared codes, each once: those of the core, of plugins and of actions."""
+    tables = (*known.plugins.values(), *known.actions.values())
+    return tuple(dict.fromkeys((*CORE, *(code for registration in tables for code in registration.codes))))
+
+
+def check_codes(known: Iterable[Code], more: Iterable[Code]) -> None:
+    """Refuse codes that are already declared with another meaning."""
+    table = {code.name: code for code in known}
+    for code in more:
+        if table.setdefault(code.name, code) != code:
+            raise ValueError(f"the code `{code.name}` is already declared, and means something else")
 
 
 def load(entry: EntryPoint) -> Registration:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
 from tests.support.confs import ALLOCATE
 
 from maar.model.jobs import Phase
@@ -189,3 +190,11 @@ def test_two_elastic_jobs_share_evenly_by_turns() -> None:
 def joined(one: Gang, other: Gang) -> Gang:
     """A gang with the tasks of another of the same name added."""
     return Gang(one.job, (*one.tasks, *other.tasks))
+
+
+@pytest.mark.parametrize(("gpus", "expected"), [((1, 1), [10, 10]), ((1, 2), [10, 5])], ids=["equal", "larger pods"])
+def test_surplus_is_shared_evenly_without_drf(gpus: tuple[int, int], expected: list[int]) -> None:
+    """Above the minimums: 9 pods of one GPU each, or 9 of one GPU and 4 of two."""
+    jobs = [gang(f"j{i}", 20, minimum=1, gpu=gpu, created=float(i)) for i, gpu in enumerate(gpus)]
+    plans = scene(cluster(node("n1", gpu=20), jobs), configured(ALLOCATE))
+    assert expected == [sum(b.task.startswith(f"ns/j{i}-") for p in plans for b in p.bind) for i in (0, 1)]

@@ -95,6 +95,16 @@ def test_room_is_kept_for_groups_admitted_before_until_their_pods_are_there() ->
     assert ["g"] == admitted(scene(cluster(node("n1", gpu=8), too_large, group("g", 3)), IDLE_ROOM))
 
 
+def test_room_is_kept_for_a_group_that_lacks_the_pod_of_a_role() -> None:
+    """Two pods of its minimum of two exist, but none of one role: its operator is still creating them."""
+    before = gang("before", 2, gpu=3, min_resources={GPU: 6}, phase=Phase.INQUEUE, role_min={"ps": 1, "worker": 1})
+    for roles, expected in ((("worker", "worker"), []), (("worker", "ps"), ["g"])):
+        named = (replace(pod, role=role) for pod, role in zip(before.tasks, roles, strict=True))
+        world = cluster(node("n1", gpu=8), Gang(before.job, tuple(named)), group("g", 3))
+        plan = decide(Snapshot(world), IDLE_ROOM, 0.0)
+        assert expected == admitted([plan])
+
+
 def test_a_closed_queue_admits_no_group() -> None:
     plans = scene(cluster(node("n1", gpu=8), Queue("q", open=False), group("g", queue="q")), IDLE_ROOM)
     assert [] == admitted(plans)

@@ -53,10 +53,21 @@ def test_a_queue_that_is_not_reclaimable_keeps_what_it_has() -> None:
     assert scene(cluster(*parts), CONFIG)[0].evict == ()
 
 
-def test_a_queue_is_not_taken_below_what_it_deserves_by_breaking_a_gang() -> None:
-    """`b` deserves half and runs one gang on everything: without it `b` would have nothing."""
+def test_a_gang_is_not_divided_and_goes_if_part_of_it_is_above_the_share() -> None:
+    """`b` deserves half and runs one gang on everything; `a` would get nothing of its half while it runs."""
     parts = (node("n1", gpu=8), HALVES, gang("b", 8, gpu=1, on=["n1"] * 8, queue="b"), gang("a", 1, gpu=4, queue="a"))
-    assert scene(cluster(*parts), CONFIG)[0].evict == ()
+    assert jobs_evicted(scene(cluster(*parts), CONFIG)[0]) == {"ns/b"}
+
+
+def test_a_gang_within_the_share_of_its_queue_stays() -> None:
+    parts = (
+        node("n1", gpu=8),
+        HALVES,
+        gang("b", 4, gpu=1, on=["n1"] * 4, queue="b"),
+        gang("more", 1, gpu=1, on=["n1"], queue="b"),
+        gang("a", 1, gpu=4, queue="a"),
+    )
+    assert jobs_evicted(scene(cluster(*parts), CONFIG)[0]) == {"ns/more"}
 
 
 def test_surplus_of_an_elastic_job_goes_first() -> None:

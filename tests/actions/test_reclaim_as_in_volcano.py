@@ -196,13 +196,25 @@ def test_in_a_tree_the_nearest_relative_loses_first() -> None:
 # -- a gang larger than its queue's excess
 
 
+@pytest.mark.parametrize("tenants", ["", "tenants: untrusted\n"], ids=["trusted", "untrusted"])
 @pytest.mark.parametrize("file", [HELM_RECLAIM, CAPACITY_GUIDE, RECLAIM], ids=["helm", "capacity", "whole"])
-def test_a_gang_larger_than_the_excess_of_its_queue_stays_and_the_waiting_job_says_so(file: str) -> None:
-    parts = (node("n1", gpu=8), queue("a", 4), queue("b", 4), gang("b0", 8, gpu=1, on=["n1"] * 8, queue="b"))
+@pytest.mark.parametrize(("pods", "gpu"), [(8, 1), (1, 8)], ids=["gang", "pod"])
+def test_a_gang_is_reclaimed_like_a_pod_of_its_size(pods: int, gpu: int, file: str, tenants: str) -> None:
+    """A pod of 8 GPUs is not divided either: its owner cannot keep what others deserve by the way she divides it."""
+    parts = (node("n1", gpu=8), queue("a", 4), queue("b", 4), gang("b0", pods, gpu=gpu, on=["n1"] * pods, queue="b"))
+    plans = scene(cluster(*parts, gang("a0", gpu=4, queue="a")), configured(file + tenants))
+    assert {"b": pods} == losses(plans)
+    assert {"ns/a0-0"} == {b.task for plan in plans for b in plan.bind}
+
+
+@pytest.mark.parametrize("file", [HELM_RECLAIM, CAPACITY_GUIDE, RECLAIM], ids=["helm", "capacity", "whole"])
+@pytest.mark.parametrize(("pods", "gpu"), [(8, 1), (1, 8)], ids=["gang", "pod"])
+def test_a_gang_that_a_guarantee_needs_stays_and_the_waiting_job_says_so(pods: int, gpu: int, file: str) -> None:
+    kept = Queue("b", deserved={"nvidia.com/gpu": 4}, guarantee={"nvidia.com/gpu": 2})
+    parts = (node("n1", gpu=8), queue("a", 4), kept, gang("b0", pods, gpu=gpu, on=["n1"] * pods, queue="b"))
     plans = scene(cluster(*parts, gang("a0", gpu=4, queue="a")), configured(file))
     assert {} == losses(plans)
-    (reason,) = (r for w in plans[0].waiting for r in w.reasons if r.code == "NotEnoughVictims")
-    assert (
-        "gang `ns/b0` is larger than what its queue `b` has above its share, and gangs are never reclaimed in part"
-        == reason.message
-    )
+    if pods > 1:
+        (reason,) = (r for w in plans[0].waiting for r in w.reasons if r.code == "NotEnoughVictims")
+        kept_by = "the minimum of gang `ns/b0` is within what its queue `b` deserves or is guaranteed"
+        assert f"{kept_by}, and gangs are never reclaimed in part" == reason.message

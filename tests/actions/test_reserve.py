@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 from tests.support.confs import PREEMPT, RESERVE
+from tests.support.facts import lost_of
 
+from maar.model.facts import Lost
 from maar.model.jobs import Phase
-from maar.model.plan import Elect, Expired, Lock, Plan
+from maar.model.plan import Elect, Lock, Plan
 from maar.model.selectors import PodSelector, PodTerm, Requirement, Selector
 from maar.model.snapshot import Cluster
 from maar.testing.builders import Part, cluster, gang, node
@@ -179,7 +181,7 @@ def test_an_election_ends_after_the_timeout_and_another_has_its_turn() -> None:
     scenery = two_full_nodes(gang("other", 1, gpu=8, created=5.0), *locks)
     plans, after = cycles(scenery, config, 3, now=8.0)
     assert [p.elect.job for p in plans if p.elect] == ["ns/wide", "ns/wide", "ns/other"]
-    assert plans[2].expired == (Expired("ns/wide", 10.0),)
+    assert lost_of(plans[2]) == (Lost("ns/wide", 10.0),)
     assert plans[0].wake_at == 9.0
     assert plans[1].wake_at == 10.0
     later, _ = cycles(after, config, 1, now=20.0)

@@ -10,7 +10,7 @@ import pytest
 from maar.config.config import Config
 from maar.decide import decide
 from maar.model.elastic import Past
-from maar.model.plan import Hold, Plan, Resume, Suspend
+from maar.model.plan import Plan, Reserve, Resume, Suspend
 from maar.model.queues import Queue
 from maar.model.selectors import Requirement
 from maar.model.snapshot import Cluster, Snapshot
@@ -58,9 +58,9 @@ def test_a_suspended_job_starts_with_all_it_can_use() -> None:
     scene_ = cluster(node("n1", gpu=8), elastic("a", 2, 4))
     plans = scene(scene_, config())
     assert [Resume("ns/a", 4)] == [Resume(r.job, r.size) for r in plans[0].resume]
-    assert (Hold("ns/a", "n1", 4),) == plans[0].hold
+    assert (Reserve("ns/a", "n1", 4),) == plans[0].reserve
     assert {f"ns/a-worker-{i}" for i in range(4)} == {b.task for b in plans[1].bind}
-    assert () == plans[1].hold
+    assert () == plans[1].reserve
 
 
 def test_free_room_is_shared_round_robin() -> None:
@@ -370,7 +370,7 @@ def test_what_an_owner_writes_on_her_job_does_not_stop_the_pool(last: float) -> 
 
 def test_room_is_not_kept_for_ever() -> None:
     for last, kept in ((100.0, True), (1.0, False), (1e12, False)):
-        job = elastic("a", 2, 2, size=2, past=Past(last_resize=last), holds=(("n1", 2),))
+        job = elastic("a", 2, 2, size=2, past=Past(last_resize=last), reserved=(("n1", 2),))
         job = msgspec.structs.replace(job, tasks=())
         scene_ = cluster(node("n1", gpu=2), job, gang("rigid", 1, gpu=2))
         plans, _ = cycles(scene_, config(), 1, now=1000.0 if last == 1.0 else 110.0)
@@ -499,7 +499,7 @@ def test_a_job_that_grows_moves_to_the_fewest_nodes_where_that_is_switched_on() 
     plans = scene(crowded(), packing())
     assert ["ns/a-worker-0"] == [e.task for e in plans[0].evict]
     assert [("ns/a", 1, 4)] == [(r.job, r.before, r.after) for r in plans[0].resize]
-    assert (Hold("ns/a", "n2", 4),) == plans[0].hold
+    assert (Reserve("ns/a", "n2", 4),) == plans[0].reserve
     assert {(f"ns/a-worker-{i}", "n2") for i in range(4)} == {(b.task, b.node) for p in plans for b in p.bind}
 
 
@@ -541,7 +541,7 @@ def test_room_freed_by_an_earlier_plan_is_releasing_while_its_pods_exist() -> No
     assert shrunk.job.elastic is not None
     elastic_ = msgspec.structs.replace(shrunk.job.elastic, size=2)
     shrunk = msgspec.structs.replace(shrunk, job=msgspec.structs.replace(shrunk.job, elastic=elastic_))
-    started = elastic("e", 3, 3, size=3, priority=5, holds=(("n1", 3),))
+    started = elastic("e", 3, 3, size=3, priority=5, reserved=(("n1", 3),))
     (plan,), _ = cycles(cluster(node("n1", gpu=5), going, shrunk, started), config(), 1)
     assert ((), (), (), ()) == (plan.resize, plan.suspend, plan.resume, plan.evict)
     assert {f"ns/e-worker-{i}": "n1" for i in range(3)} == {n.task: n.node for n in plan.nominate}
@@ -586,10 +586,10 @@ def test_a_job_whose_pods_have_no_indices_shrinks_by_the_newest(indices: tuple[i
     job = msgspec.structs.replace(job, tasks=tuple(pods))
     nodes = [node(f"n{i}", gpu=2) for i in (1, 2)]
     (plan,), _ = cycles(cluster(nodes, job), config(), 1)
-    assert (False, ()) == (plan.moves, plan.hold)
+    assert (False, ()) == (plan.moves, plan.reserve)
     (plan,), _ = cycles(cluster(nodes, job, elastic("b", 2, 2, job={"created": 5.0})), config(), 1)
     assert [("ns/a", 4, 2)] == [(r.job, r.before, r.after) for r in plan.resize]
-    assert (Hold("ns/b", "n2", 2),) == plan.hold
+    assert (Reserve("ns/b", "n2", 2),) == plan.reserve
 
 
 def test_a_job_that_keeps_its_size_says_why() -> None:
@@ -704,7 +704,7 @@ def test_forged_holds_are_limited_to_the_largest_size_and_the_queue() -> None:
         (8, None, 4, shared),
         (8, {GPU: 3}, 5, shared),
     ):
-        job = elastic("a", 1, high, size=100, past=Past(last_resize=100.0), holds=(("n1", 100),), job={"queue": "q"})
+        job = elastic("a", 1, high, size=100, past=Past(last_resize=100.0), reserved=(("n1", 100),), job={"queue": "q"})
         job = msgspec.structs.replace(job, tasks=())
         small = [gang(f"small-{i}", 1, gpu=1) for i in range(8)]
         scene_ = cluster(node("n1", gpu=8), job, small, Queue("default"), Queue("q", capability=limit))

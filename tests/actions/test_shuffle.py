@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.support.confs import ALLOCATE, PREEMPT
+from tests.support.facts import facts, rounds_of
+from tests.support.subgroups import divided
 
 from maar.config.config import Config, NoArguments, PluginOption, Registration
 from maar.controller.settings.brakes import Brakes, BrakeSettings
@@ -72,7 +74,7 @@ def test_a_named_pod_takes_its_gang_with_it() -> None:
     (plan, after), _ = cycles(world(PAIR, gang("other", gpu=1, on=["n1"])), config(naming("ns/pair-1")), 2, 100.0)
     assert ["pair-0", "pair-1"] == gone(plan)
     assert {("ns/pair", "`namer` wants it", Cause.SHUFFLED)} == {(e.beneficiary, e.reason, e.cause) for e in plan.evict}
-    assert ({"namer": 100.0}, {"namer": 100.0}) == (plan.rounds, after.rounds)
+    assert ({"namer": 100.0}, {"namer": 100.0}) == (rounds_of(plan), rounds_of(after))
     assert () == after.evict
 
 
@@ -82,7 +84,7 @@ def test_surplus_leaves_alone_and_part_of_a_gang_never() -> None:
     plan = run(world(loose), config(naming("ns/loose-1", "ns/loose-2")))
     assert ["loose-0", "loose-1", "loose-2"] == gone(plan), "without a second pod it is below its minimum"
     plan = run(world(PAIR), config(naming("ns/pair-1", whole=False)))
-    assert ([], {}) == (gone(plan), plan.rounds), "a round without an eviction is none"
+    assert ([], {}) == (gone(plan), rounds_of(plan)), "a round without evictions does not count"
 
 
 def test_minimums_of_roles_hold() -> None:
@@ -135,7 +137,7 @@ def test_the_first_tier_that_names_a_pod_decides() -> None:
     how = config(naming("ns/none", name="first"), naming("ns/pair-0", name="second"))
     how = replace(how, tiers=(*how.tiers, (naming("ns/other-0", name="third"),)))
     plan = run(world(PAIR, others), how)
-    assert (["pair-0", "pair-1"], {"second": 100.0}) == (gone(plan), plan.rounds)
+    assert (["pair-0", "pair-1"], {"second": 100.0}) == (gone(plan), rounds_of(plan))
 
 
 def test_preempt_asks_only_plugins_that_want_it() -> None:
@@ -151,19 +153,32 @@ def test_the_flag_switches_the_hook_off() -> None:
 
 
 def test_rounds_of_other_plugins_and_of_the_future_are_forgotten() -> None:
-    made = replace(world(PAIR), rounds={"namer": 99.0, "gone": 99.0})
-    assert {"namer": 99.0} == run(made, config(naming("ns/pair-0"))).rounds
-    assert ["pair-0", "pair-1"] == gone(run(replace(made, rounds={"namer": 101.0}), config(naming("ns/pair-0"))))
+    made = replace(world(PAIR), facts=facts(rounds={"namer": 99.0, "gone": 99.0}))
+    assert {"namer": 99.0} == rounds_of(run(made, config(naming("ns/pair-0"))))
+    assert ["pair-0", "pair-1"] == gone(
+        run(replace(made, facts=facts(rounds={"namer": 101.0})), config(naming("ns/pair-0")))
+    )
     assert [] == gone(run(made, config(naming("ns/pair-0")), 158.0))
     assert ["pair-0", "pair-1"] == gone(run(made, config(naming("ns/pair-0")), 159.0))
 
 
 def test_brakes_hold_whole_gangs_and_a_round_without_an_eviction_is_none() -> None:
-    made = replace(world(PAIR, gang("more", gpu=1, on=["n1"])), rounds={"namer": 1.0})
+    made = replace(world(PAIR, gang("more", gpu=1, on=["n1"])), facts=facts(rounds={"namer": 1.0}))
     snapshot, how = Snapshot(made), config(naming("ns/pair-0", "ns/more-0"))
     plan = decide(snapshot, how, 100.0)
     held = Brakes(BrakeSettings(paused=True)).apply(plan, snapshot, 100.0)
-    assert ((), {"namer": 1.0}) == (held.evict, held.rounds)
+    assert ((), {"namer": 1.0}) == (held.evict, rounds_of(held))
     some = Brakes(BrakeSettings(per_minute=2)).apply(plan, snapshot, 100.0)
-    assert (1, {"namer": 100.0}) == (len({e.beneficiary for e in some.evict}), some.rounds)
+    assert (1, {"namer": 100.0}) == (len({e.beneficiary for e in some.evict}), rounds_of(some))
     check_invariants(made, some, made)
+
+
+def test_a_named_pod_takes_its_subgroup_with_it_or_its_gang() -> None:
+    """One subgroup of three is above the least number; a pod above the size of its subgroup leaves alone."""
+    spare = divided("a", [2, 2, 2], size=2, least=2, minimum=4, tier=None, on=["n1"] * 6)
+    plan = run(world(spare), config(naming("ns/a-3")))
+    assert ["a-2", "a-3"] == gone(plan)
+    needed = divided("a", [2, 2], size=2, least=2, minimum=2, tier=None, on=["n1"] * 4)
+    assert ["a-0", "a-1", "a-2", "a-3"] == gone(run(world(needed), config(naming("ns/a-3"))))
+    above = divided("a", [2, 3], size=2, least=2, minimum=4, tier=None, on=["n1"] * 5)
+    assert ["a-4"] == gone(run(world(above), config(naming("ns/a-4"))))

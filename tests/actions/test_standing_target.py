@@ -7,13 +7,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.support.confs import RESERVE
+from tests.support.facts import facts, lost_of
 
 from maar.actions.elect import asks_for_more
 from maar.config.config import Config
 from maar.decide import decide
+from maar.model.facts import Lost
 from maar.model.jobs import Closeness, Phase
 from maar.model.nodes import Node
-from maar.model.plan import Elect, Expired, Lock, Plan
+from maar.model.plan import Elect, Lock, Plan
 from maar.model.queues import Queue
 from maar.model.snapshot import Cluster, Snapshot
 from maar.model.tasks import Status
@@ -156,10 +158,10 @@ def test_a_target_that_asks_for_more_than_at_its_election_loses_it_and_others_ha
         elected("wide", "n2", "n3", since=90.0, demand=SMALL),
     )  # fmt: skip
     plans = scene(scenery, with_timeout("1h"), now=NOW)
-    assert (Expired("ns/wide", NOW),) == plans[0].expired
+    assert (Lost("ns/wide", NOW),) == lost_of(plans[0])
     assert {"ns/other"} == {p.elect.job for p in plans if p.elect}
     assert {"ns/other"} == {lock.job for p in plans for lock in p.locks}
-    later, _ = cycles(cluster(busy(), gang("long", 1, gpu=4, on=["n1"]), wide(3), expired=plans[0].expired), CONFIG, 1)
+    later, _ = cycles(cluster(busy(), gang("long", 1, gpu=4, on=["n1"]), wide(3), facts=plans[0].facts), CONFIG, 1)
     assert later[0].elect is not None, "without a time-out it may be elected again in the next cycle"
 
 
@@ -179,7 +181,7 @@ def test_a_member_that_fails_raises_no_demand() -> None:
     for job in (half, lost):
         scenery = cluster(busy(), running, job, elected("wide", "n2", since=90.0, demand=SMALL))
         (plan,), _ = cycles(scenery, CONFIG, 1, now=NOW)
-        assert () == plan.expired
+        assert () == lost_of(plan)
         assert plan.elect is None or plan.elect.since == 90.0
 
 
@@ -191,7 +193,7 @@ def test_a_group_declares_some_resources_and_its_pods_all_of_them() -> None:
     plans = scene(scenery, CONFIG, now=NOW)
     assert plans[0].elect == Elect("ns/wide", 90.0, demand=tuple(sorted(SMALL.items())))
     larger = cluster(busy(), running, wide(3), elected("wide", "n2", since=90.0, demand=declared))
-    assert () != cycles(larger, with_timeout("1h"), 1, now=NOW)[0][0].expired
+    assert () != lost_of(cycles(larger, with_timeout("1h"), 1, now=NOW)[0][0])
 
 
 @pytest.mark.parametrize(
@@ -214,12 +216,12 @@ def test_what_is_more(before: dict[str, int], now: dict[str, int], more: bool) -
 
 
 def test_a_job_that_lost_its_election_may_be_elected_again_after_the_same_time() -> None:
-    scenery = cluster(busy(), gang("long", 1, gpu=4, on=["n1"]), wide(), expired=(Expired("ns/wide", 50.0),))
+    scenery = cluster(busy(), gang("long", 1, gpu=4, on=["n1"]), wide(), facts=facts(Lost("ns/wide", 50.0)))
     config = with_timeout("1m")
     plans, _ = cycles(scenery, config, 1, now=NOW)
     assert (None, 110.0) == (plans[0].elect, plans[0].wake_at)
     assert None is not cycles(scenery, config, 1, now=110.0)[0][0].elect
-    assert () == cycles(scenery, config, 1, now=110.0)[0][0].expired
+    assert () == lost_of(cycles(scenery, config, 1, now=110.0)[0][0])
 
 
 def test_a_clock_that_was_set_back_by_an_hour_keeps_nothing_longer() -> None:
@@ -230,29 +232,29 @@ def test_a_clock_that_was_set_back_by_an_hour_keeps_nothing_longer() -> None:
     plans, after = cycles(scenery, with_timeout("1m"), 3, now=NOW)
     assert [2, 3, 3] == [len(p.locks) for p in plans]
     assert NOW + 60.0 == plans[2].wake_at
-    assert (Expired("ns/wide", NOW + 60.0),) == cycles(after, with_timeout("1m"), 1, now=NOW + 60.0)[0][0].expired
-    lost = cluster(busy(), running, wide(), expired=(Expired("ns/wide", ahead),))
+    assert (Lost("ns/wide", NOW + 60.0),) == lost_of(cycles(after, with_timeout("1m"), 1, now=NOW + 60.0)[0][0])
+    lost = cluster(busy(), running, wide(), facts=facts(Lost("ns/wide", ahead)))
     assert None is not cycles(lost, with_timeout("1m"), 1, now=NOW)[0][0].elect
 
 
 # -- promises
 
 
-def past_promise(queue: str, **long: Any) -> Cluster:
-    """`n1` is used by a job whose promise ended 10 s ago, `n2` by one that ends in 100 s; `short` ends in time."""
-    late = gang("late", 1, gpu=4, on=["n1"], promise=90.0, queue=queue, **long)
+def past_promise(queue: str, size: int = 1, **long: Any) -> Cluster:
+    """`n1` is full of a job whose promise ended 10 s ago, `n2` has one that ends in 100 s; `short` ends in time."""
+    late = gang("late", 1, gpu=8, on=["n1"], promise=90.0, queue=queue, **long)
     good = gang("good", 1, gpu=4, on=["n2"], promise=200.0)
     short = gang("short", 1, gpu=1, created=5.0, promise=50.0)
     return cluster(
         [Queue("default"), Queue("other")],
-        [node("n1", gpu=8), node("n2", gpu=8)], late, good, wide(1), short, elected("wide", "n1", "n2"),
+        [node("n1", gpu=8), node("n2", gpu=8)], late, good, wide(size), short, elected("wide", "n1", "n2"),
     )  # fmt: skip
 
 
 def test_while_a_queue_has_a_job_past_its_promise_none_of_its_jobs_passes_locks() -> None:
     assert () == scene(past_promise("default"), CONFIG, now=NOW)[0].bind
     assert ["ns/short-0"] == [b.task for b in scene(past_promise("other"), CONFIG, now=NOW)[0].bind]
-    leaving = past_promise("default", task={"status": Status.RELEASING})
+    leaving = past_promise("default", 2, task={"status": Status.RELEASING})
     assert () == cycles(leaving, CONFIG, 1, now=NOW)[0][0].bind, "it does not leave in time either"
 
 
@@ -281,8 +283,7 @@ def test_a_promise_counts_from_the_start_not_from_the_creation() -> None:
     [
         (100.0, 150.0, True),  # as it was when it passed: it ends at 250, and the target can start at 300
         (500.0, 150.0, False),
-        (None, 150.0, False),
-        (None, 50.0, True),  # it started with the lock, and promised nothing
+        (500.0, 50.0, True),  # it started with the lock
     ],
 )
 def test_a_promise_that_is_changed_after_the_start_is_broken(
@@ -293,6 +294,6 @@ def test_a_promise_that_is_changed_after_the_start_is_broken(
     good = [gang(f"good-{n}", 1, gpu=7, on=[n], promise=300.0) for n in ("n2", "n3")]
     following = gang("next", 1, gpu=2, queue="hers", created=160.0, promise=20.0)
     locks = elected("wide", "n1", "n2", "n3", since=50.0)
-    scenery = cluster([Queue("default"), Queue("hers")], busy(), first, good, wide(2), following, locks)
+    scenery = cluster([Queue("default"), Queue("hers")], busy(), first, good, wide(), following, locks)
     (plan,), _ = cycles(scenery, CONFIG, 1, now=200.0)
     assert passes == ("ns/next-0" in {b.task for b in plan.bind})

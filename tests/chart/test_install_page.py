@@ -20,6 +20,7 @@ from tests.chart.test_install import OPERATORS, gone, operators
 from tests.chart.test_values import VOLCANOS
 from tests.support.charts import Object, environment
 from tests.support.installed import USERS, command
+from tests.support.memory import elects_at_once
 from tests.support.real.cluster import RealCluster
 from tests.support.real.parts import CHECKOUT, available, folders
 from tests.support.real.processes import wait_until
@@ -109,7 +110,9 @@ def run(cluster: RealCluster, folder: Path, commands: list[str]) -> None:
 
 def decide(cluster: RealCluster, folder: Path) -> None:
     """Let Maar write all that stays: a Lease, its state, and a lock on a node."""
-    with (folder / "log").open("w") as log, subprocess.Popen(command(cluster, folder), stderr=log) as maar:
+    words, config = command(cluster, folder), folder / "maar.yaml"
+    config.write_text(elects_at_once(config.read_text()))
+    with (folder / "log").open("w") as log, subprocess.Popen(words, stderr=log) as maar:
         try:
             cluster.apply([pod("runs")])
             wait_until(lambda: bound(cluster, "runs"), "a pod gets the node", 60)

@@ -16,6 +16,7 @@ from maar import __version__
 from maar.cli.main import main
 from maar.cli.run import run
 from maar.cli.web import web
+from maar.config.file import PROFILES, profile_text
 from maar.controller.settings.brakes import BrakeSettings
 from maar.history.address import read_address
 
@@ -32,6 +33,7 @@ MATRIX: dict[str, dict[str, Any]] = {
     "history by secret": {"history.existingSecret": "mine", "history.existingSecretKey": "dsn"},
     "brakes": {"brakes": {"paused": True, "perMinute": 5, "queuesOff": ["production"], "resizesPerMinute": 0}},
     "volcano": {"config": VOLCANOS, "lenient": True, "schedulerNames": ["maar", "volcano"]},
+    "services": {"profile": "services", "schedulerNames": ["default-scheduler"]},
     "untrusted": {"config": VOLCANOS + "tenants: untrusted\n", "evictions.allowDelete": True},
     "no web": {"web.enabled": False, **MONITORED},
     "aggregated": {"web.aggregated.enabled": True, "web.allowWrites": True, "web.forecastSeconds": 0},
@@ -143,6 +145,12 @@ def test_the_configuration_and_the_brakes_are_valid(objects: list[Object]) -> No
     checked = CliRunner().invoke(main, ["config", "check", "-", *lenient], input=yaml.safe_dump(data))
     assert 0 == checked.exit_code, checked.output
     msgspec.convert(yaml.safe_load(data["data"]["brakes.yaml"]), BrakeSettings)
+
+
+def test_a_profile_is_the_one_that_maar_prints() -> None:
+    for profile in PROFILES:
+        data = by_name(rendered({"profile": profile}))["ConfigMap", "maar"]["data"]
+        assert profile_text(profile).strip() == data["maar.yaml"].strip()
 
 
 def test_objects_are_in_the_namespace_of_the_release_or_say_why() -> None:
@@ -352,6 +360,7 @@ def test_prometheus_scrapes_each_pod_once() -> None:
         ({"brakes.paused": "maybe"}, "at '/brakes/paused': got string, want boolean"),
         ({"brakes.perminute": 1}, "at '/brakes': additional properties 'perminute' not allowed"),
         ({"kinds.rays": False}, "at '/kinds': additional properties 'rays' not allowed"),
+        ({"profile": "service"}, "at '/profile': value must be one of 'default', 'services'"),
         ({"logFormat": "xml"}, "at '/logFormat': value must be one of 'text', 'json'"),
         (
             {"web.tls.source": "acme"},

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 import tomllib
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,10 +19,14 @@ import msgspec
 import pytest
 import yaml
 from click.testing import CliRunner, Result
+from tests.support.commands import filled, maar
 from tests.support.live import GPU, NAMESPACE, OUR_CRDS, Live, connected
+from tests.support.patience import PATIENCE
 from tests.support.web import ADMIN, MINE, THEIRS, USER, Web, gang, webbing
 
 from maar.cli.main import main
+from maar.config.file import default_text
+from maar.controller.settings.brakes import Brakes, BrakeSettings
 from maar.controller.settings.config_file import ConfigFile
 from maar.controller.settings.settings import Settings
 from maar.controller.writing.publishing import Publisher
@@ -31,7 +35,6 @@ from maar.forecast.arrivals import Asked, Pods
 from maar.history.address import read_address
 from maar.history.records import Prediction, Run
 from maar.history.store import Store
-from maar.kube.client.errors import NotFound
 from maar.kube.kinds import volcano_podgroup
 from maar.kube.read.state import entry_of
 from maar.kube.wire.api_resources import CONFIG_MAPS, PODS
@@ -44,30 +47,10 @@ ROOT = Path(__file__).parents[2]
 QUESTIONS = (["jobs"], ["queues"], ["nodes"], ["why", "mine/waits"], ["when", "mine/waits"])
 
 
-def maar(*arguments: str, kubeconfig: Path, given: str | None = None, **env: str) -> Result:
-    args = [arguments[0], "--kubeconfig", str(kubeconfig), *arguments[1:]]
-    return CliRunner().invoke(main, args, input=given, env=env, catch_exceptions=False)
-
-
-@pytest.fixture
-def server() -> Iterator[EmbeddedServer]:
-    made = EmbeddedServer()
-    made.start()
-    yield made
-    made.stop()
-
-
 @pytest.fixture
 def kubeconfig(server: EmbeddedServer, tmp_path: Path) -> Path:
     """Two nodes, and a small one: a gang of each of two namespaces runs, and one of each waits."""
-    path = server.kubeconfig(tmp_path / "kubeconfig")
-
-    async def fill() -> None:
-        async with connected(path) as cluster:
-            await scene(cluster)
-
-    asyncio.run(fill())
-    return path
+    return filled(server, tmp_path, scene)
 
 
 async def scene(cluster: Live) -> None:
@@ -149,6 +132,11 @@ def test_why_names_the_jobs_ahead_and_what_would_start_it(kubeconfig: Path) -> N
     assert "each of these alone would start it" in text
     detail = json.loads(ok(maar("why", "mine/waits", "-o", "json", "--seconds", "0", kubeconfig=kubeconfig)))["detail"]
     assert ("waits", False) == (detail["start"], detail["unblock"]["complete"])
+
+
+def test_when_spends_no_time_on_changes(kubeconfig: Path) -> None:
+    detail = json.loads(ok(maar("when", "mine/waits", "-o", "json", kubeconfig=kubeconfig)))["detail"]
+    assert ([], False, 0) == tuple(detail["unblock"][key] for key in ("changes", "complete", "decisions"))
 
 
 def test_why_of_a_held_job_says_how_to_release_it(kubeconfig: Path) -> None:
@@ -405,7 +393,7 @@ def told(tmp_path: Path, story: Callable[[Web, Path], Awaitable[None]], user: st
     """A story with `maar web`, and the kubeconfig of one of its users."""
 
     async def run() -> None:
-        async with asyncio.timeout(60), webbing(tmp_path, **options) as web:
+        async with asyncio.timeout(PATIENCE), webbing(tmp_path, **options) as web:
             await web.gang(MINE, "runs", 2, gpu=4, on="n0")
             await web.gang(THEIRS, "aq7waits", 2, gpu=8)
             await web.gang(MINE, "waits", 2, gpu=8)
@@ -549,22 +537,19 @@ tiers:
 """
 
 
-def publish(kubeconfig: Path, text: str, **settings: Any) -> None:
+def publish(kubeconfig: Path, text: str, brakes: Brakes | None = None, **settings: Any) -> None:
     """What a Maar with this configuration publishes."""
 
     async def write() -> None:
         async with connected(kubeconfig) as cluster:
             file = kubeconfig.parent / "running.yaml"
             file.write_text(text)
-            publisher = Publisher(cluster.api, ConfigFile(file), Settings(**settings))
+            publisher = Publisher(cluster.api, ConfigFile(file), Settings(**settings), brakes=brakes or Brakes())
             running = asyncio.create_task(publisher.run())
             entry = entry_of(Settings(**settings).scheduler_names)
 
             async def is_there() -> bool:
-                try:
-                    return entry in (await cluster.get(CONFIGURATION_PATH))["data"]
-                except NotFound:
-                    return False
+                return entry in (await cluster.get(CONFIGURATION_PATH))["data"]
 
             await cluster.eventually(is_there, "it is published")
             running.cancel()
@@ -593,6 +578,29 @@ def test_commands_decide_with_the_configuration_of_the_running_maar(kubeconfig: 
         assert note in maar(*arguments, kubeconfig=kubeconfig).stderr.splitlines(), arguments
     result = maar("queues", "-o", "json", "--config", str(file), kubeconfig=kubeconfig)
     assert f"with `{file}`" in result.stderr
+
+
+def test_commands_decide_within_the_brakes_of_the_running_maar(kubeconfig: Path) -> None:
+    async def preemptor() -> None:
+        async with connected(kubeconfig) as cluster:
+            await cluster.priority("high", 1000)
+            pod = {"schedulerName": "maar", "priorityClassName": "high"}
+            limits = {"resources": {"limits": {"nvidia.com/gpu": "8"}}}
+            spec = {**pod, "containers": [{"name": "c", "image": "train", **limits}]}
+            body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "urgent"}, "spec": spec}
+            await cluster.api.create(PODS.path(MINE), body)
+
+    asyncio.run(preemptor())
+    evicted = json.loads(ok(maar("plan", "--live", "-o", "json", kubeconfig=kubeconfig)))["cycles"][0]["evict"]
+    assert evicted
+    publish(kubeconfig, default_text(), Brakes(BrakeSettings(queues_off=("red", "default"))))
+    result = maar("plan", "--live", "-o", "json", kubeconfig=kubeconfig)
+    assert [] == json.loads(ok(result))["cycles"][0]["evict"]
+    assert "Z, and its brakes" in result.stderr
+    said = ok(maar("why", f"{MINE}/urgent", kubeconfig=kubeconfig))
+    assert re.search(r"evictions from queue `\w+` are off", said)
+    jobs = json.loads(ok(maar("jobs", "-o", "json", kubeconfig=kubeconfig)))["items"]
+    assert [True] == ["are off" in str(job["why"]) for job in jobs if job["name"] == "urgent"]
 
 
 def test_a_maar_of_another_name_and_its_nodes_are_found(kubeconfig: Path) -> None:

@@ -6,9 +6,10 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
-from maar.cli.config import config, meaning, settings
+from maar.cli.config import meaning, settings
+from maar.cli.main import main
 from maar.config.config import PluginOption, Registration
-from maar.config.file import default_text, read_config
+from maar.config.file import PROFILES, default_text, profile_text, read_config
 from maar.registry import catalog
 
 GOOD = """
@@ -26,7 +27,7 @@ tiers:
 
 
 def run(*arguments: str, stdin: bytes | str | None = None) -> Result:
-    return CliRunner().invoke(config, arguments, input=stdin)
+    return CliRunner().invoke(main, ["config", *arguments], input=stdin)
 
 
 def words(text: str) -> list[list[str]]:
@@ -105,6 +106,26 @@ def test_show_prints_a_file_that_can_be_used() -> None:
     assert [] == read_config(result.stdout, "shown", catalog()).warnings
 
 
+@pytest.mark.parametrize("profile", PROFILES)
+def test_show_prints_a_profile(profile: str) -> None:
+    result = run("show", "--profile", profile)
+    assert (0, profile_text(profile)) == (result.exit_code, result.stdout)
+
+
+def test_an_unknown_profile_is_refused() -> None:
+    result = run("show", "--profile", "service")
+    assert 2 == result.exit_code
+    assert "'default', 'services'" in result.stderr
+
+
+def test_check_says_that_pods_have_events(file: Path) -> None:
+    file.write_text(profile_text("services"))
+    assert "pod-events: each bound pod gets an event, besides the event of its gang\n" in run("check", str(file)).stdout
+    file.write_text(GOOD + "pod-events: yes please\n")
+    wrong = f"{file}: pod-events: expected `true` or `false`, got `yes please`"
+    assert wrong in run("check", str(file)).stderr
+
+
 class Arguments(msgspec.Struct, frozen=True):
     zone: str
     weight: int = msgspec.field(name="toy.weight", default=1)
@@ -146,7 +167,7 @@ def test_arguments_without_effect_are_warned_of(tmp_path: Path) -> None:
         "configurations:\n- {name: preempt, arguments: {maxDomains: 3, allowWholeBundle: false}}\n"
         "- {name: reclaim, arguments: {maxDomains: 3}}\n"
     )
-    shown = CliRunner().invoke(config, ["check", str(file)])
+    shown = CliRunner().invoke(main, ["config", "check", str(file)])
     warned = [line.split(": ")[2] for line in shown.stdout.splitlines() if "has no effect" in line]
     expected = ("[0].arguments.allowWholeBundle", "[0].arguments.maxDomains", "[1].arguments.maxDomains")
     assert (0, [f"configurations{place}" for place in expected]) == (shown.exit_code, sorted(warned))
@@ -222,3 +243,52 @@ def test_check_notes_where_whole_gangs_may_be_reclaimed(file: Path, text: str, n
     assert 0 == found.exit_code
     assert noted == (f"note: {file.name}: {NOTE}" in found.output or f"note: {file}: {NOTE}" in found.output)
     assert noted == ("note:" in found.output)
+
+
+OPTIONS = """
+actions: "allocate, preempt"
+tiers:
+- plugins:
+  - {name: priority}
+  - {name: gang, arguments: {gang.brokenGracePeriod: 2m}}
+  - {name: capacity, arguments: {protectOnlyDeserved: true}}
+configurations:
+- {name: preempt, arguments: {evictAfter: 5m}}
+"""
+
+
+def test_check_explains_options_that_are_off_by_default(file: Path) -> None:
+    file.write_text(OPTIONS)
+    found = [line.split(": ", 2) for line in run("check", str(file)).stdout.splitlines() if line.startswith("note: ")]
+    assert [
+        "`preempt`: `evictAfter`: no pod is evicted for a job before the job has waited for 5m",
+        "`gang`: `gang.brokenGracePeriod`: a gang without its minimum because a pod failed is evicted after 2m, or"
+        " what its job says",
+        "`capacity`: `protectOnlyDeserved`: jobs that may not be evicted start only within what their queues deserve",
+    ] == [words for _, _, words in found]
+    file.write_text(OPTIONS.replace("5m", "300"))
+    assert "before the job has waited for 300 s\n" in run("check", str(file)).stdout
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "said"),
+    [
+        ("evictAfter: 5m", "evictAfter: soon", "configurations[0].arguments.evictAfter: not a duration: `soon`"),
+        ("evictAfter: 5m", "evictAfter: -5m", "configurations[0].arguments.evictAfter: not a duration: `-5m`"),
+        (
+            "evictAfter",
+            "evictafter",
+            "configurations[0].arguments: unknown argument `evictafter`; did you mean `evictA",
+        ),
+        ("2m", "-1", "tiers[0].plugins[1].arguments.gang.brokenGracePeriod: not a duration: `-1`"),
+        ("brokenGrace", "brokenGrase", "unknown argument `gang.brokenGrasePeriod`; did you mean `gang.brokenGraceP"),
+        ("true", "maybe", "tiers[0].plugins[2].arguments.protectOnlyDeserved: expected `true` or `false`, got `maybe`"),
+        ("protectOnly", "protectonly", "argument `protectonlyDeserved`; did you mean `protectOnlyDeserved`?"),
+    ],
+)
+def test_wrong_values_of_these_options_are_refused_with_their_path(
+    file: Path, right: str, wrong: str, said: str
+) -> None:
+    file.write_text(OPTIONS.replace(right, wrong))
+    found = run("check", str(file))
+    assert (1, True) == (found.exit_code, said in found.stderr), found.stderr

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from maar.cli.history import history
 from maar.cli.main import main
 from maar.history.address import read_address
 from maar.history.records import Event, EventKind, Measurement, Record
@@ -21,7 +20,7 @@ T = 1_793_527_200.0
 
 
 def run(*arguments: str, env: dict[str, str] | None = None) -> Result:
-    return CliRunner().invoke(history, arguments, env={"MAAR_HISTORY": None, **(env or {})})
+    return CliRunner().invoke(main, ["history", *arguments], env={"MAAR_HISTORY": None, **(env or {})})
 
 
 def event(kind: EventKind, at: float, before: int = 0, after: int = 0, **more: Any) -> Event:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
 
 import msgspec
 import pytest
 import yaml
-from click.testing import CliRunner, Result
-from tests.support.live import OUR_CRDS, connected
+from tests.support.commands import filled, maar
+from tests.support.live import OUR_CRDS, Live, connected
 from tests.support.web import MINE, THEIRS, gang
 
 from maar.cli.asking.tables import jobs_text, starts
-from maar.cli.main import main
 from maar.embedded.server import EmbeddedServer
 from maar.kube.wire.api_resources import PODS
 from maar.views.records import JobView, StartView, State
@@ -26,36 +24,19 @@ from maar.web.api.errors import Refused
 LIST = ", ".join(sorted(EDITS))
 
 
-def maar(*arguments: str, kubeconfig: Path, given: str | None = None) -> Result:
-    args = [arguments[0], "--kubeconfig", str(kubeconfig), *arguments[1:]]
-    return CliRunner().invoke(main, args, input=given, catch_exceptions=False)
-
-
-@pytest.fixture
-def server() -> Iterator[EmbeddedServer]:
-    made = EmbeddedServer()
-    made.start()
-    yield made
-    made.stop()
-
-
 @pytest.fixture
 def kubeconfig(server: EmbeddedServer, tmp_path: Path) -> Path:
-    path = server.kubeconfig(tmp_path / "kubeconfig")
+    async def fill(cluster: Live) -> None:
+        await cluster.crds(OUR_CRDS)
+        await cluster.nodes(1, gpu=8)
+        await cluster.queue("research")
+        for name in (MINE, THEIRS, "empty"):
+            body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+            await cluster.create("/api/v1/namespaces", body)
+        await gang(cluster.api, MINE, "train", 2, gpu=4, queue="research")
+        await gang(cluster.api, THEIRS, "vgg16", 1, gpu=16, queue="research")
 
-    async def fill() -> None:
-        async with connected(path) as cluster:
-            await cluster.crds(OUR_CRDS)
-            await cluster.nodes(1, gpu=8)
-            await cluster.queue("research")
-            for name in (MINE, THEIRS, "empty"):
-                body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-                await cluster.create("/api/v1/namespaces", body)
-            await gang(cluster.api, MINE, "train", 2, gpu=4, queue="research")
-            await gang(cluster.api, THEIRS, "vgg16", 1, gpu=16, queue="research")
-
-    asyncio.run(fill())
-    return path
+    return filled(server, tmp_path, fill)
 
 
 def refused(*arguments: str, kubeconfig: Path, given: str | None = None) -> str:

@@ -124,8 +124,8 @@ def test_several_paths_are_one_cluster(tmp_path: Path) -> None:
 
 def test_other_kinds_are_counted_on_standard_error(write: Write) -> None:
     other = "\n---\n{apiVersion: v1, kind: %s, metadata: {name: x}}"
-    result = run("-o", "json", write(FITS + other % "Service" + other % "Secret"))
-    assert "ignored: 1 Secret, 1 Service\n" == result.stderr
+    result = run("-o", "json", write(FITS + other % "Endpoints" + other % "Secret"))
+    assert "ignored: 1 Endpoints, 1 Secret\n" == result.stderr
     assert json.loads(result.stdout)
 
 

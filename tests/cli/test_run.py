@@ -537,7 +537,7 @@ def test_names_nodes_and_events_as_the_options_say(kubeconfig: Path, start: Star
 
         async def told() -> bool:
             about = Counter(e["involvedObject"]["name"] for e in await events(cluster, "Scheduled"))
-            return about.keys() == {"mine", "volcanos"} and "bound to n5" in {
+            return about.keys() == {"mine", "volcanos"} and f"Successfully assigned {NAMESPACE}/mine to n5" in {
                 e["message"] for e in await events(cluster, "Scheduled")
             }
 

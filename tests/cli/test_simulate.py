@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from maar.cli.main import main
+from maar.config.file import PROFILES, profile_text
 from maar.registry import catalog
 
 TRACE = "timestamp,duration,num_gpus\n0,100,4\n10,50,4\n20,500,4\n"
@@ -96,6 +97,14 @@ def test_a_configuration_plays_a_whole_cluster(trace: str, tmp_path: Path) -> No
     found = runs(trace, "--config", str(file), "--policy", "fifo", *ON_ONE, "--processes", "1")
     assert ["fifo", str(file)] == [run["policy"] for run in found]
     assert found[0]["avg_jct"] == found[1]["avg_jct"]
+
+
+def test_every_profile_plays_a_whole_cluster(trace: str, tmp_path: Path) -> None:
+    for profile in PROFILES:
+        file = tmp_path / f"{profile}.yaml"
+        file.write_text(profile_text(profile))
+        (run,) = runs(trace, "--config", str(file), *ON_ONE)
+        assert (3, 560) == (run["jobs"], run["makespan"]), profile
 
 
 def test_a_lenient_simulation_skips_what_is_unknown(trace: str, tmp_path: Path) -> None:

@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 import yaml
-from click.testing import CliRunner, Result
+from tests.support.commands import filled, maar
 from tests.support.elastic_story import CONFIG
-from tests.support.live import NAMESPACE, OUR_CRDS, connected, scheduling
+from tests.support.live import NAMESPACE, OUR_CRDS, Live, connected, scheduling
 
-from maar.cli.main import main
 from maar.embedded.parts.collector import Collector
 from maar.embedded.parts.kubelets import Kubelets
 from maar.embedded.parts.operators import TrainingOperator
@@ -63,20 +62,11 @@ def server() -> Iterator[EmbeddedServer]:
 
 @pytest.fixture
 def kubeconfig(server: EmbeddedServer, tmp_path: Path) -> Path:
-    path = server.kubeconfig(tmp_path / "kubeconfig")
+    async def fill(cluster: Live) -> None:
+        await cluster.crds(OUR_CRDS)
+        await cluster.nodes(1, gpu=8)
 
-    async def fill() -> None:
-        async with connected(path) as cluster:
-            await cluster.crds(OUR_CRDS)
-            await cluster.nodes(1, gpu=8)
-
-    asyncio.run(fill())
-    return path
-
-
-def maar(*arguments: str, kubeconfig: Path, given: str | None = None) -> Result:
-    args = [*arguments, "--kubeconfig", str(kubeconfig)]
-    return CliRunner().invoke(main, args, input=given, catch_exceptions=False)
+    return filled(server, tmp_path, fill)
 
 
 def said(*arguments: str, kubeconfig: Path, given: str | None = None) -> list[str]:

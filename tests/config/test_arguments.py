@@ -11,6 +11,7 @@ from msgspec import Meta
 from maar.config.arguments import Wanted, build, clean
 from maar.config.config import Ignored, NoArguments, OpenArguments
 from maar.config.problems import Findings
+from maar.model.durations import Duration
 
 
 class Colour(enum.Enum):
@@ -26,6 +27,7 @@ class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     colour: Colour = Colour.RED
     text: str = ""
     wait: Annotated[str, Meta(pattern="[hms]$", description="a duration such as `1h30m`")] = "1h"
+    delay: Duration | None = None
     names: tuple[str, ...] = ()
     weights: dict[str, int] = {}
 
@@ -82,6 +84,8 @@ def read(
         ("colour", "blue", "colour", Colour.BLUE),
         ("text", 60, "text", "60"),
         ("wait", "90s", "wait", "90s"),
+        ("delay", "90s", "delay", "90s"),
+        ("delay", 90, "delay", 90.0),
         ("names", ["a", "b"], "names", ("a", "b")),
         ("names", "a, b,", "names", ("a", "b")),
         ("weights", {"a": "2"}, "weights", {"a": 2}),
@@ -108,6 +112,9 @@ def test_values_are_read_loosely(name: str, value: object, field: str, expected:
         ("colour", "green", "f: a.colour: expected one of `blue`, `red`, got `green`"),
         ("text", ["x"], "f: a.text: expected text, got a list"),
         ("wait", "soon", "f: a.wait: expected a duration such as `1h30m`, got `soon`"),
+        ("delay", "soon", "f: a.delay: not a duration: `soon` (expected e.g. `90s`, `10m`, `1h30m`)"),
+        ("delay", -1, "f: a.delay: not a duration: `-1` (must not be negative)"),
+        ("delay", ["5m"], "f: a.delay: expected a duration such as `5m`, got a list"),
         ("names", {"a": 1}, "f: a.names: expected a list, got a mapping"),
         ("weights", {"a": "x"}, "f: a.weights: expected a mapping of text to a whole number, got a mapping"),
     ],
@@ -119,7 +126,7 @@ def test_what_cannot_be_read_is_refused_with_its_path(name: str, value: object, 
 
 def test_all_problems_are_reported() -> None:
     _, problems, _ = read({"toy.weight": "many", "toy-facto": 1, "text": []})
-    known = "colour, names, text, toy-factor, toy.WholeEnable, toy.eviction, toy.weight, wait, weights"
+    known = "colour, delay, names, text, toy-factor, toy.WholeEnable, toy.eviction, toy.weight, wait, weights"
     assert [
         "f: a.toy.weight: expected a whole number of at least 0, got `many`",
         f"f: a: unknown argument `toy-facto`; did you mean `toy-factor`? known: {known}",

@@ -485,9 +485,9 @@ def test_a_file_that_holds_no_configuration(text: str, problem: str) -> None:
             [
                 "conf.yaml: expected a name before the colon, got `2`",
                 "conf.yaml: unknown key `action`; did you mean `actions`? "
-                "known: actions, autoscaling, configurations, metrics, pools, tenants, tiers",
+                "known: actions, autoscaling, configurations, metrics, pod-events, pools, tenants, tiers",
                 "conf.yaml: unknown key `something`; "
-                "known: actions, autoscaling, configurations, metrics, pools, tenants, tiers",
+                "known: actions, autoscaling, configurations, metrics, pod-events, pools, tenants, tiers",
             ],
         ),
     ],
@@ -628,7 +628,7 @@ def test_lenient_changes_nothing_in_a_file_that_can_be_used() -> None:
 def test_all_problems_are_reported_at_once() -> None:
     assert [
         "conf.yaml: unknown key `metric`; did you mean `metrics`? "
-        "known: actions, autoscaling, configurations, metrics, pools, tenants, tiers",
+        "known: actions, autoscaling, configurations, metrics, pod-events, pools, tenants, tiers",
         "conf.yaml: actions: unknown action `allokate`; did you mean `allocate`? "
         "known: allocate, backfill, enqueue, needy, preempt, reclaim",
         "conf.yaml: configurations[0].arguments.minCandidateNodesAbsolute: expected a whole number, got `few`",

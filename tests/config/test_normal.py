@@ -7,7 +7,7 @@ import pytest
 from tests.support import confs
 
 from maar.config.config import Catalog, Config, PluginOption, Registration
-from maar.config.file import default_config, default_text, read_config
+from maar.config.file import PROFILES, default_config, profile_text, read_config
 from maar.config.normal import Normal, normal, read_normal
 from maar.config.problems import ConfigError
 from maar.registry import catalog
@@ -58,7 +58,7 @@ def test_it_means_the_same(name: str) -> None:
     assert msgspec.structs.replace(config, metrics=again(config).metrics) == again(config)
 
 
-@pytest.mark.parametrize("text", [default_text(), MANY])
+@pytest.mark.parametrize("text", [*map(profile_text, PROFILES), MANY])
 def test_everything_that_decisions_depend_on_is_in_it(text: str) -> None:
     config = config_of(text)
     assert msgspec.structs.replace(config, metrics=again(config).metrics) == again(config)

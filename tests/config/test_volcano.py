@@ -206,7 +206,7 @@ LESS = [
     ("predicates", "predicate.resources.nvidia.com/gpu.cpu: 4", "`proportional` of the plugin `resource-strategy-fit`"),
     ("capacity", "capacity.DynamicResourceAllocationEnable: true", "queues do not count the devices of resource"),
     ("capacity", "capacity.DRAConsumableCapacityEnable: true", "queues do not count the devices of resource"),
-    ("nodeorder", "selectorspread.weight: 2", "pods of one Service are not spread"),
+    ("nodeorder", "selectorspread.weight: 2", "pods of one Service are spread by `podtopologyspread.weight`"),
     ("network-topology-aware", "weight: 10", "domains are ordered by how tightly the gang fits"),
     (
         "network-topology-aware",

@@ -409,6 +409,29 @@ def test_a_pod_of_ours_that_others_bind_first_stays_there_and_the_room_for_it_is
     tell(box.kubeconfig(tmp_path / "kubeconfig"), story, nodes=4)
 
 
+def test_a_refused_bind_has_no_event_that_says_it_was_done(box: EmbeddedServer, tmp_path: Path) -> None:
+    async def told(cluster: Live, reason: str) -> list[str]:
+        events = (await cluster.get(EVENTS_PATH))["items"]
+        return sorted(e["message"] for e in events if (e["reason"], e["involvedObject"]["kind"]) == (reason, "Pod"))
+
+    async def story(cluster: Live) -> None:
+        box.faults.fail_share, box.faults.fail_codes, box.faults.fails = 1.0, (403,), all_binds
+        async with scheduling(cluster, Settings(resync=0.05, pod_events=True)):
+            await cluster.gang("train", 2, gpu=4)
+            await cluster.eventually(lambda: told(cluster, "FailedScheduling"), "the refusal, which is told later")
+            assert [] == await told(cluster, "Scheduled")
+            box.faults.clear()
+            await cluster.until(bound("train", 2))
+            wanted = [f"Successfully assigned {NAMESPACE}/train-{i} to n0" for i in range(2)]
+
+            async def done() -> bool:
+                return wanted == await told(cluster, "Scheduled")
+
+            await cluster.eventually(done, "one event for each bound pod")
+
+    tell(box.kubeconfig(tmp_path / "kubeconfig"), story, nodes=1)
+
+
 def test_a_bind_that_is_refused_for_good_is_tried_again_with_growing_waits(box: EmbeddedServer, tmp_path: Path) -> None:
     """As by a webhook or a missing permission: the pod shows the reason, and the server is not flooded."""
 

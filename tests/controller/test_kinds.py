@@ -55,7 +55,7 @@ def test_crds_come_go_and_come_again_and_nothing_else_stops(kubeconfig: Path) ->
                 await cluster.crds(CRDS)
                 await cluster.gang("before", 2, gpu=4)
                 before = placed(await cluster.until(bound("before", 2), "a kind that was created later is watched"))
-                await cluster.eventually(lambda: is_there(cluster, QUEUES.path(name="default")), "the default queue")
+                await cluster.eventually(lambda: cluster.get(QUEUES.path(name="default")), "the default queue")
                 # 2. Delete them.
                 await take_away(cluster)
                 await cluster.eventually(lambda: kinds == set(scheduler.informers), "their informers end")
@@ -69,7 +69,7 @@ def test_crds_come_go_and_come_again_and_nothing_else_stops(kubeconfig: Path) ->
                 await cluster.crds(CRDS)
                 await cluster.gang("after", 1, gpu=4)
                 await cluster.until(bound("after", 1), "a kind that was created again is watched")
-                await cluster.eventually(lambda: is_there(cluster, QUEUES.path(name="default")), "the default queue")
+                await cluster.eventually(lambda: cluster.get(QUEUES.path(name="default")), "the default queue")
                 assert during.items() <= placed(await cluster.pods()).items()
 
     asyncio.run(story())

@@ -113,7 +113,7 @@ def test_queues_share_and_the_default_one_is_made(kubeconfig: Path) -> None:
             await cluster.gang("study", 2, gpu=4, group={"queue": "research"})
             pods = await cluster.until(bound("study", 2))
             assert 2 == len([p for p in pods if p.group.startswith("prod") and p.node and not p.leaving])
-            assert "default" == (await cluster.get(QUEUES.path(name="default")))["metadata"]["name"]
+            await cluster.eventually(lambda: cluster.get(QUEUES.path(name="default")), "the default queue")
 
     live(kubeconfig, story)
 

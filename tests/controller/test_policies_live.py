@@ -16,7 +16,7 @@ from typing import Any
 
 from tests.support.burst import without_locks
 from tests.support.live import EVENTS_PATH, NAMESPACE, Live, Seen, bound, scheduling, tell, where
-from tests.support.memory import elected, state
+from tests.support.memory import elected, electing, state
 
 from maar.controller.loop import Cycle
 from maar.controller.scheduler import Scheduler
@@ -131,7 +131,7 @@ def test_nodes_are_locked_for_a_gang_that_small_jobs_would_pass_and_a_restart_ke
         return await locks(cluster)
 
     async def story(cluster: Live) -> None:
-        async with scheduling(cluster, SLEEPY):
+        async with scheduling(cluster, SLEEPY, electing(kubeconfig.parent)):
             for i in range(4):
                 await cluster.pod(f"long-{i}", gpu=4, nodeSelector={"kubernetes.io/hostname": f"n{i}"})
                 await cluster.api.patch(
@@ -146,7 +146,7 @@ def test_nodes_are_locked_for_a_gang_that_small_jobs_would_pass_and_a_restart_ke
             assert elect["since"] <= _moment(min(first.values())) + 1e-3
 
         assert first == await locks(cluster), "the locks are on objects"
-        async with scheduling(cluster, SLEEPY) as again:
+        async with scheduling(cluster, SLEEPY, electing(kubeconfig.parent)) as again:
             three = await locked(cluster, 3)
             assert elect == (await state(cluster))["elect"]
             assert first.items() <= three.items()

@@ -5,15 +5,20 @@ from __future__ import annotations
 import os
 import resource
 import signal
+import zlib
 from pathlib import Path
 
+import msgspec
 import pytest
 from msgspec.structs import replace
+from tests.support.facts import facts
 
 from maar.config.file import default_config
 from maar.controller.record import MAGIC, PAUSE, Frame, Recorder, RecordingError, is_recording, length, read_recording
 from maar.decide import decide
+from maar.model.facts import Lost
 from maar.model.outcome import carry_out
+from maar.model.plan import Plan
 from maar.model.snapshot import Changed, Cluster, Snapshot
 from maar.registry import catalog
 from maar.testing.builders import cluster, gang, node
@@ -140,3 +145,16 @@ def test_a_recording_that_was_removed_begins_again(tmp_path: Path) -> None:
     recorder.write(Frame(1.0, decide(Snapshot(now), CONFIG, 1.0), cluster=now))
     recorder.close()
     assert [1.0] == [c.now for c in read_recording(path)]
+
+
+def test_a_recording_of_the_version_before_facts_is_read(tmp_path: Path) -> None:
+    lost, rounds = [{"job": "ns/a", "at": 2.0, "uid": "u"}], {"tdm": 1.0}
+    old = msgspec.to_builtins(Frame(now=3.0, plan=Plan(), cluster=Cluster()))
+    for part in (old["plan"], old["cluster"]):
+        del part["facts"]
+        part.update(expired=lost, rounds=rounds)
+    data = zlib.compress(msgspec.msgpack.encode(old))
+    (tmp_path / "old").write_bytes(MAGIC + len(data).to_bytes(4, "big") + data)
+    (cycle,) = read_recording(tmp_path / "old")
+    expected = facts(Lost("ns/a", 2.0, "u"), rounds=rounds)
+    assert (expected, expected) == (cycle.cluster.facts, cycle.plan.facts)

@@ -25,7 +25,7 @@ from maar.embedded.parts.kubelets import Kubelets
 from maar.embedded.parts.operators import TrainingOperator
 from maar.embedded.server import EmbeddedServer
 from maar.kube.wire.api_resources import EVENTS, LEASES, PODS
-from maar.kube.write.executor import MOVES
+from maar.kube.write.patience import MOVES
 from maar.model.tasks import QUEUE_GATE
 
 CHANGES = pytest.mark.parametrize("change", [any_annotation, what_maar_reads])
@@ -146,10 +146,11 @@ async def put_lease(cluster: Live, epoch: int, victims: dict[str, tuple[str, int
     await cluster.api.create(LEASES.path(NAMESPACE), head | body | spec)
 
 
-async def two_that_run(cluster: Live) -> dict[str, str]:
+async def two_that_run(cluster: Live, **queues: str) -> dict[str, str]:
     """Two pods that run, with a finalizer, so that they stay when they go; their uids."""
     for name in ("a", "b"):
-        await cluster.pod(name, gpu=8, metadata={"finalizers": ["test.dev/wait"]})
+        notes = {"scheduling.volcano.sh/queue-name": queues[name]} if name in queues else {}
+        await cluster.pod(name, gpu=8, metadata={"finalizers": ["test.dev/wait"], "annotations": notes})
     async with scheduling(cluster):
         await cluster.until(lambda ps: all(pod.phase == "Running" for pod in ps) and len(ps) == 2)
     return {pod.name: pod.uid for pod in await cluster.pods()}
@@ -206,6 +207,28 @@ def test_what_an_older_maar_left_on_the_lease_is_not_carried_out_and_neither_is_
             pod = await cluster.get(PODS.path(NAMESPACE, "a"))
             assert "deletionTimestamp" not in pod["metadata"]
             assert "maar.dev/Fenced" in [c["type"] for c in pod["status"]["conditions"]]
+        for name in ("a", "b"):
+            await cluster.let_go(name)
+
+    tell(kubeconfig, story)
+
+
+def test_a_successor_leaves_out_decided_evictions_from_queues_that_the_brakes_protect(
+    box: EmbeddedServer, kubeconfig: Path
+) -> None:
+    async def story(cluster: Live) -> None:
+        await cluster.queue("safe")
+        uids = await two_that_run(cluster, a="safe")
+        await put_lease(cluster, 4, {name: (uid, 7) for name, uid in uids.items()} | {"gone": ("u", None)})
+        async with leading(cluster) as (scheduler, _):
+            scheduler.brakes.settings = BrakeSettings(queues_off=("safe",))
+            seen: list[set[str]] = []
+            scheduler.loop.on_cycle.append(lambda cycle: seen.append(set(scheduler.cache.changed)))
+            await cluster.eventually(lambda: bool(seen), "it decides")
+            assert (False, True) == (_is_going(box, "a"), _is_going(box, "b"))
+            pod = await cluster.get(PODS.path(NAMESPACE, "a"))
+            assert "maar.dev/Fenced" in [c["type"] for c in pod["status"]["conditions"]]
+            assert {"default/a", "default/b"} == seen[0], "the first cycle sees all jobs as new"
         for name in ("a", "b"):
             await cluster.let_go(name)
 

@@ -179,7 +179,10 @@ def test_a_suspended_gang_starts_where_others_were_evicted_for_it(kubeconfig: Pa
             lambda pods: sum(pod.name.startswith("urgent") and bool(pod.node) for pod in pods) == 9,
             "it took their room",
         )
-        reasons = [reason for reason, _ in await events(live, "urgent")]
-        assert "Resumed" in reasons
+
+        async def told() -> bool:
+            return "Resumed" in [reason for reason, _ in await events(live, "urgent")]
+
+        await live.eventually(told, "an event says that it was resumed")
 
     tell(kubeconfig, story)

@@ -450,7 +450,11 @@ def test_what_is_left_over() -> None:
     scene.write("nodes", "n0", scene.node(**{"maar.dev/locked-for": "default/g"}))
     notes = {"maar.dev/intents": '{"/api/v1/namespaces/default/pods":["a"]}', "maar.dev/epoch": "3"}
     scene.write("leases", "kube-system/maar", {"metadata": {"uid": "l", "annotations": notes}})
-    state = {"maar": '{"elect":{"job":"default/g","since":1}}', "other": '{"resized":{"default":1}}'}
+    state = {
+        "maar": '{"elect":{"job":"default/g","since":1}}',
+        "other": '{"resized":{"default":1}}',
+        "maar..facts": '[{"plugin":"sla"}]',
+    }
     scene.write("configmaps", "kube-system/maar-state", {"metadata": {"uid": "s"}, "data": state})
     job = {"metadata": {"uid": "j", "annotations": {"maar.dev/holds": '{"n0":1}'}}, "spec": {"parallelism": 1}}
     scene.write("jobs", "default/j", job)

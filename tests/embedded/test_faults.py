@@ -5,6 +5,7 @@ import asyncio
 import aiohttp
 import pytest
 from tests.embedded.conftest import Cluster, cluster
+from tests.support.patience import PATIENCE
 
 from maar.embedded.http.faults import Faults, all_binds
 
@@ -16,7 +17,7 @@ async def watch(c: Cluster) -> aiohttp.ClientResponse:
 
 
 async def line(response: aiohttp.ClientResponse) -> bytes:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         return await response.content.readline()
 
 

@@ -23,7 +23,7 @@ from maar.forecast.arrivals import (
 )
 from maar.forecast.forecast import Options, begins_of, forecast
 from maar.forecast.rollout import Arrival
-from maar.forecast.runtimes import RunTimes, Sample, Traits
+from maar.lengths.runtimes import RunTimes, Sample, Traits
 from maar.registry import catalog
 from maar.testing.builders import GPU, Part, cluster, elastic, gang, node
 

@@ -17,7 +17,6 @@ from maar.forecast.calibrate import (
     Made,
     Score,
     age_of,
-    picked,
     quality,
     quantile_of,
     share_below,
@@ -172,10 +171,8 @@ def test_quality_counts_what_was_known_then() -> None:
     assert quality([]).coverage_p90 is None
 
 
-def test_each_job_counts_once_at_each_age() -> None:
+def test_ages_begin_at_their_first_second() -> None:
     assert [Age.SUBMITTED, Age.MINUTE, Age.HOUR] == [age_of(s) for s in (59.0, 60.0, 3600.0)]
-    twice = [made(2, 1.0, job="j"), made(1, 1.0, job="j"), made(3, 1.0, job="j", age=Age.HOUR)]
-    assert [SPELL, 3 * SPELL] == [m.at for m in picked(twice)]
 
 
 def test_the_end_of_a_job_moves_with_its_start() -> None:

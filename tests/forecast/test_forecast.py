@@ -10,14 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from tests.support.subgroups import divided
 
 from maar.config.file import default_config, read_config
 from maar.decide import decide
+from maar.forecast.alike import Alike
 from maar.forecast.forecast import Forecast, Options, Span, Verdict, forecast, quantile, span
-from maar.forecast.runtimes import RunTimes, Sample, Traits
 from maar.forecast.start import State, begin, made_pods, settled
+from maar.lengths.runtimes import RunTimes, Sample, Traits
 from maar.model.elastic import Past
-from maar.model.jobs import Phase
+from maar.model.jobs import Phase, SubgroupPolicy
+from maar.model.minimum import has_minimum
 from maar.model.snapshot import Cluster, Snapshot
 from maar.model.tasks import Status
 from maar.registry import catalog
@@ -290,3 +293,41 @@ def test_new_workers_take_the_room_that_is_held_for_them_in_the_same_cycle() -> 
     assert waits is not None
     assert (NOW + 500.0, NOW + 900.0) == (waits.start.p50, waits.finish.p50)
     assert 1 == found.decisions
+
+
+def test_a_gang_runs_with_its_roles_and_subgroups_only() -> None:
+    roles = gang("a", roles={"w": 2, "ps": 1}, minimum=2, role_min={"ps": 1}, on=["n1"] * 2)
+    parts = divided("b", [2, 2], size=2, least=2, minimum=2, on=["n1"] * 3)
+    whole = divided("c", [2, 2], size=2, least=2, minimum=2, on=["n1"] * 4)
+    found = [begin(made.job, made.tasks, NOW).state for made in (roles, parts, whole)]
+    assert [State.WAITING, State.WAITING, State.RUNNING] == found
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [{"role_min": {"ps": 1, "worker": 1}}, {"subgroups": (SubgroupPolicy("slice", size=2, least=1),)}],
+    ids=["roles", "subgroups"],
+)
+def test_the_pods_of_a_group_are_its_whole_minimum(rules: dict[str, Any]) -> None:
+    """Also by role and subgroup: otherwise no roll-out ever starts it."""
+    group = gang("later", 2, phase=Phase.PENDING, min_resources={GPU: 2}, promise=50.0, **rules)
+    group = replace(group, tasks=())
+    assert has_minimum(group.job, made_pods(group.job, NOW))
+    found = made(node("n1", gpu=2), running("r1", 2, promise=600.0), group).of("ns/later")
+    assert found is not None
+    assert found.start.p50 is not None
+
+
+def test_gangs_with_other_subgroups_are_not_alike() -> None:
+    """No room is idle: of each set of alike gangs the oldest two take part, and the others rest."""
+    rules = (SubgroupPolicy("slice", size=2, least=1),)
+    gangs = [gang(f"g{i}", 2, created=float(i), subgroups=rules if i < 3 else ()) for i in range(4)]
+    alike = Alike((one.job, one.tasks) for one in gangs)
+    assert {"ns/g2"} == alike.resting(Snapshot(cluster(gangs)))
+
+
+def test_alike_gangs_need_all_their_subgroups() -> None:
+    """Four GPUs are idle: enough for one gang of two subgroups, whatever its minimum of pods is."""
+    gangs = [divided(f"g{i}", [2, 2], size=2, least=2, minimum=2, tier=None, created=float(i)) for i in range(5)]
+    alike = Alike((one.job, one.tasks) for one in gangs)
+    assert {"ns/g3", "ns/g4"} == alike.resting(Snapshot(cluster(node("n1", gpu=4), gangs)))

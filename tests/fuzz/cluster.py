@@ -22,7 +22,6 @@ from tests.support.reported import reported
 from maar.config.config import Config
 from maar.config.file import default_config
 from maar.controller.reporting.reports import Reports
-from maar.controller.reporting.subjects import Subjects
 from maar.controller.snapshots.cache import Cache
 from maar.controller.watching import Sink
 from maar.decide import decide
@@ -74,7 +73,7 @@ class Cluster:
     def __init__(self) -> None:
         self.picture = Picture(OURS, settling=None)
         self.cache = Cache(self.picture)
-        self.reports = Reports(self.cache, Subjects(self.cache))
+        self.reports = Reports(self.cache)
         self.sinks = {kind: Sink(self.picture, kind, lambda: None, lambda: None) for kind in KINDS}
         for kind, item in _base():
             self.sinks[kind](Changed(item))
@@ -113,7 +112,7 @@ def check_objects(broken: Iterable[tuple[int, bytes]]) -> None:
     if not any(kind is QUEUES for kind, *_ in known):
         assert (GANG, True) == (bound, set(nodes) <= {"h0", "h1"}), "the healthy gang starts on healthy nodes"
     for kind, namespace, name in known:
-        cluster.sinks[kind](Removed(namespace, name, "", None))  # type: ignore[arg-type]
+        cluster.sinks[kind](Removed(namespace, name, None))  # type: ignore[arg-type]
     assert GANG == healthy_part(cluster.cycle(NOW + 100))[0]
     assert 0 == cluster.picture.problems.bugs, cluster.picture.problems.reasons()
     gone = {(str(kind), kind.key(namespace, name)) for kind, namespace, name in known}

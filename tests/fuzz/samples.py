@@ -89,6 +89,7 @@ VALUES = {
     "preemptable": "true",
     "cooldown-time": "10m",
     "sla-waiting-time": "10m",
+    "broken-grace-period": "-1",
     "max-runtime": "10m",
     "restart-seconds": "30",
     "last-checkpoint-time": "2026-01-01T00:00:00Z",

@@ -20,6 +20,7 @@ from maar.cli.main import main
 from maar.config.file import ConfigError, default_text, read_config
 from maar.controller.settings.brake_file import read_brakes
 from maar.controller.settings.config_file import text_of
+from maar.history.estimates import Estimates
 from maar.history.history import History
 from maar.registry import catalog
 from maar.web.front.answers import Refused
@@ -124,7 +125,7 @@ def _check_measurements(body: bytes) -> None:
     history = History()
     for measurement in measurements_in(Post("ns", "job", reports), 1_700_000_100.0):
         history.model.feed(measurement)
-    history.curve("ns/resnet", "a100").values(100)
+    Estimates(history.model).curve(("ns/resnet", "a100")).values(100)
     for point in history.speeds("ns/job", "ns/resnet", "a100").points:
         assert 0 < point[1] < math.inf
     history.remaining("ns/job", "resnet", "a100", 90)

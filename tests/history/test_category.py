@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maar.history.category import CATEGORY, category_of
+from maar.history.category import category_of
 
 
 @pytest.mark.parametrize(
@@ -29,12 +29,6 @@ from maar.history.category import CATEGORY, category_of
 )
 def test_runs_are_told_apart_from_trainings(name: str, category: str) -> None:
     assert category == category_of("t", name)
-
-
-def test_what_a_job_says_itself_counts() -> None:
-    assert "t/vision" == category_of("t", "x-1", {CATEGORY: "vision"}, {CATEGORY: "label"})
-    assert "t/label" == category_of("t", "x-1", {"other": "x"}, {CATEGORY: "label"})
-    assert "t/x" == category_of("t", "x-1", {CATEGORY: ""})
 
 
 @given(st.text("abc123-._", min_size=1, max_size=20), st.integers(0, 10**12))

@@ -19,8 +19,10 @@ from tests.support.sockets import until
 from maar.history import schema
 from maar.history.address import read_address
 from maar.history.errors import Unreachable
+from maar.history.estimates import Estimates
 from maar.history.history import History
-from maar.history.records import Event, EventKind, Measurement
+from maar.history.records import Event, EventKind, Measurement, Run
+from maar.lengths.runtimes import Traits
 
 
 def run(address: str, story: Callable[[History], Awaitable[None]], **options: float) -> None:
@@ -66,10 +68,34 @@ def test_what_is_told_is_learnt_and_stays(address: str) -> None:
         assert "a100" == (await history.measurements_of("team", "resnet-7"))[2].accelerator
 
     def told(history: History) -> None:
-        assert {("team/resnet", "a100"): {1: 1.0, 2: 2.0}} == history.curves()
+        assert {("team/resnet", "a100"): {1: 1.0, 2: 2.0}} == history.model.points()
         assert 800 == history.remaining("team/resnet-7")
-        assert [0, 1, 2, 3] == history.curve("team/resnet", "a100").values(3).tolist()
+        assert [0, 1, 2, 3] == Estimates(history.model).curve(("team/resnet", "a100")).values(3).tolist()
         assert history.restart("team/resnet", "a100") is None
+
+    run(address, tell)
+    run(address, again)
+
+
+def test_run_times_are_learned_from_finished_jobs_and_stay(address: str) -> None:
+    def ran(number: int) -> Run:
+        name, uid = f"bert-{number}", f"u-{number}"
+        return Run("team", name, uid, "team", "bert", "red", 0.0, 1.0, 101.0, 100.0, how="completed", gpus=8)
+
+    def estimated(history: History) -> int:
+        found = history.run_times.estimate(Traits("team", "bert", 8))
+        return 0 if found is None else found.runs
+
+    async def tell(history: History) -> None:
+        await ready(history)
+        for number in range(12):
+            history.finished(ran(number))
+        await history.settled()
+        assert 12 == estimated(history)
+
+    async def again(history: History) -> None:
+        await ready(history)
+        assert 12 == estimated(history)
 
     run(address, tell)
     run(address, again)
@@ -92,7 +118,7 @@ def test_what_others_write_is_heard(address: str) -> None:
         other.start()
         await ready(other)
         other.add([epoch(1, 100)])
-        await until(lambda: bool(history.curves()))
+        await until(lambda: bool(history.model.points()))
         await other.close()
 
     run(address, story, refresh=0.01)
@@ -171,7 +197,7 @@ def test_none_is_no_history() -> None:
     async def story(history: History) -> None:
         history.record(event(EventKind.SUBMITTED, 1.0))
         assert "no history configured" == history.add([epoch(1, 100)])
-        assert {} == history.curves()
+        assert {} == history.model.points()
         assert history.remaining("team/resnet-7") is None
 
     run("none", story)
@@ -209,7 +235,7 @@ def test_what_waits_while_the_database_is_gone_is_written_when_it_comes(tmp_path
         assert "" == history.problem
         assert "" == history.add([epoch(1, 100)])
         await history.settled()
-        assert history.curves()
+        assert history.model.points()
 
     run(str(place / "h.db"), story)
 

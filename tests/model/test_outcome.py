@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from msgspec.structs import replace
+from tests.support.facts import facts, lost_of
+from tests.support.subgroups import divided
 
+from maar.model.facts import Lost
 from maar.model.jobs import Phase
 from maar.model.outcome import carry_out
-from maar.model.plan import Admit, Bind, Elect, Evict, Expired, Lock, Nominate, Plan
+from maar.model.plan import Admit, Bind, Elect, Evict, Lock, Nominate, Plan
 from maar.model.snapshot import Budget, Cluster
 from maar.model.tasks import Status, Task
 from maar.testing.builders import cluster, gang, node
@@ -99,9 +102,17 @@ def test_evictions_count_against_budgets() -> None:
 
 def test_elections_and_locks_are_what_the_plan_says() -> None:
     before = cluster(node("n1"), gang("a"), Elect("ns/a", 0.0), Lock("n1", "ns/a", 0.0))
-    lost = Expired("ns/a", 2.0)
-    plan = Plan(elect=Elect("ns/b", 3.0), locks=(Lock("n2", "ns/b", 3.0),), expired=(lost,))
+    lost = Lost("ns/a", 2.0)
+    plan = Plan(elect=Elect("ns/b", 3.0), locks=(Lock("n2", "ns/b", 3.0),), facts=facts(lost))
     after = carry_out(before, plan, 3.0)
     assert (plan.elect, plan.locks) == (after.elect, after.locks)
-    assert (lost,) == after.expired
+    assert (lost,) == lost_of(after)
     assert (None, ()) == (carry_out(before, Plan(), 3.0).elect, carry_out(before, Plan(), 3.0).locks)
+
+
+def test_a_group_without_a_role_or_a_subgroup_of_its_minimum_does_not_run() -> None:
+    roles = gang("a", roles={"w": 2, "ps": 1}, minimum=2, role_min={"ps": 1}, on=["n1"] * 2)
+    parts = divided("b", [2, 2], size=2, least=2, minimum=2, on=["n1"] * 3)
+    ignored = gang("c", roles={"w": 2, "ps": 1}, minimum=2, role_min={"ps": 1, "w": 2}, on=["n1"] * 2)
+    after = carry_out(cluster(node("n1"), roles, parts, ignored), Plan(), 0.0)
+    assert {"ns/a": "Inqueue", "ns/b": "Inqueue", "ns/c": "Running"} == phases(after)

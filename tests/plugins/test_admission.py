@@ -37,7 +37,7 @@ def opened() -> tuple[Session, Admission]:
 def gpus(session: Session, books: Admission, queue: str) -> tuple[int, int]:
     """The promised and surplus GPUs of a queue and the queues below it."""
     q, d = session.snapshot.queues.number[queue], session.snapshot.axes.index[GPU]
-    return books.promised(q)[d], books.surplus(q)[d]
+    return books.lacked(q)[d], books.surplus(q)[d]
 
 
 def test_books_are_kept_for_a_queue_and_all_above_it() -> None:
@@ -46,7 +46,7 @@ def test_books_are_kept_for_a_queue_and_all_above_it() -> None:
     assert (3, 0) == gpus(session, books, "b")
     assert (3, 4) == gpus(session, books, "org") == gpus(session, books, "root")
     org = session.snapshot.queues.number["org"]
-    assert not any(books.promised(org, own=True))
+    assert not any(books.lacked(org, own=True))
 
 
 def test_a_group_that_is_admitted_is_promised_what_it_needs() -> None:

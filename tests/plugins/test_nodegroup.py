@@ -257,6 +257,17 @@ def test_nothing_is_evicted_for_room_that_the_limit_forbids() -> None:
     assert () == plans[0].evict
 
 
+def test_a_slot_in_a_group_at_its_limit_is_no_reason_not_to_preempt() -> None:
+    """A pod without requests needs a slot only: the free one is where its queue has reached its limit."""
+    nodes = (node("a1", labels={LABEL: "a"}), node("b1", pods=1, labels={LABEL: "b"}))
+    low = gang("low", cpu=0, memory=0, on=["b1"], queue="q")
+    high = gang("high", cpu=0, memory=0, priority=9, queue="q")
+    parts = cluster(nodes, limited({"a": {"pods": 0}}), low, high)
+    plans = scene(parts, config(actions="allocate, backfill, preempt"))
+    assert ["ns/low-0"] == [e.task for e in plans[0].evict]
+    assert ["b1"] == used(plans)
+
+
 def test_malformed_limits_stop_the_jobs_of_the_queue_with_the_place() -> None:
     broken = replace(queue(required=("a",)), group_limits=GroupLimits(problem="`x`: a.cpu: expected, got"))
     plans = scene(world(broken), config())

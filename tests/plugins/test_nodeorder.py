@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from typing import Any
 
 import msgspec
@@ -14,10 +15,12 @@ from tests.support.confs import HELM
 
 from maar.actions import allocate
 from maar.config.config import ActionOption, Config, NoArguments, PluginOption, Registration
+from maar.config.file import default_config
 from maar.model.nodes import Image, Node, NodeTable
 from maar.model.resources import Axes
 from maar.model.selectors import NodeTerm, PodSelector, PodTerm, Requirement, Selector, Spread, Taint, Toleration
 from maar.model.snapshot import Cluster, Snapshot
+from maar.model.tasks import Status
 from maar.plugins import gang as gang_plugin
 from maar.plugins import nodeorder, predicates
 from maar.plugins.nodeorder import (
@@ -29,13 +32,15 @@ from maar.plugins.nodeorder import (
     images_there,
     node_affinity,
 )
+from maar.plugins.support.default_spread import ZONE as DEFAULT_ZONE
+from maar.registry import catalog
 from maar.session.session import Session
 from maar.testing.builders import cluster, gang, node, shape
 from maar.testing.scenario import configured, scene
 
 ZONE = "zone"
 HOST = "kubernetes.io/hostname"
-NONE = {field.name: 0.0 for field in msgspec.structs.fields(Arguments)}
+NONE = {field.name: field.type(0) for field in msgspec.structs.fields(Arguments)}
 
 
 def only(**weights: float) -> Arguments:
@@ -160,7 +165,7 @@ def test_small_pods_leave_whole_nodes_under_helm() -> None:
 
 
 def test_the_default_weights_are_those_of_volcano() -> None:
-    assert (1, 0, 2, 2, 1, 3, 1, 2) == msgspec.structs.astuple(Arguments())
+    assert (1, 0, 2, 2, 1, 3, 1, 2) == msgspec.structs.astuple(Arguments())[:8]
     read = msgspec.convert({"leastrequested.weight": "0", "mostrequested.weight": 5}, Arguments, strict=False)
     assert (0, 5) == (read.least, read.most)
 
@@ -270,7 +275,7 @@ def test_spread_that_is_wished_for_prefers_empty_domains() -> None:
 def test_shapes_without_preferences_cost_nothing() -> None:
     session, number = opened(cluster(node("n1"), gang("new")), Arguments())
     assert session.hooks.cluster_scores[0].call(number) is None
-    assert [] == session.limits(number, False)
+    assert [] == session.capacity.limits(number)
 
 
 def test_a_gang_that_wishes_to_be_spread_is_spread() -> None:
@@ -299,3 +304,106 @@ def test_a_gang_that_does_not_fit_gets_the_usual_reason() -> None:
     plan = scene(cluster(node("n1", cpu=2), gang("new", 3, constraints=apart)), config(Arguments()))[0]
     message = "needs 3 pods together, there is room for 2: 0/1 nodes fit: 1 short of cpu (needs 1, best has 0 free)"
     assert [message] == [r.message for w in plan.waiting for r in w.reasons]
+
+
+# -- pods that do not say what they need
+
+
+def test_pods_without_requests_are_shared_out() -> None:
+    bare = [gang(f"bare{i}", cpu=0, memory=0) for i in range(5)]
+    scenery = cluster([node(f"n{i}") for i in range(3)], gang("first", cpu=0, memory=0, on=["n1"]), bare)
+    plan = scene(scenery, default_config(catalog()))[0]
+    assert {"n0": 2, "n1": 1, "n2": 2} == Counter(bind.node for bind in plan.bind)
+
+
+def test_leaving_pods_without_requests_do_not_count() -> None:
+    leaving = gang("old", 2, cpu=0, memory=0, on=["n0", "n0"], task={"status": Status.RELEASING})
+    scenery = cluster([node("n0"), node("n1")], leaving, gang("new", cpu=0, memory=0))
+    assert [100.0, 100.0] == scores(scenery, best_effort=1)
+
+
+def test_one_gang_of_pods_without_requests_stays_together() -> None:
+    scenery = cluster([node("n0"), node("n1")], gang("g", 4, cpu=0, memory=0))
+    plan = scene(scenery, default_config(catalog()))[0]
+    assert {"n0": 4} == Counter(bind.node for bind in plan.bind)
+
+
+def test_scores_by_room_count_a_small_request_for_pods_that_state_none() -> None:
+    """0.1 CPU and 200 MiB, for the pods on the node and for the new one, each where it is not stated."""
+    nodes = [node("n0", cpu=1, memory="2000Mi"), node("n1", cpu=1, memory="2000Mi")]
+    there = [gang("a", 2, cpu=0, memory=0, on=["n0", "n0"]), gang("b", cpu=0, memory="400Mi", on=["n1"])]
+    scenery = cluster(nodes, there, gang("new", cpu=0, memory=0))
+    assert [(70 + 70) / 2, (80 + 70) / 2] == scores(scenery, least=1)
+    assert [(30 + 30) / 2, (20 + 30) / 2] == scores(scenery, most=1)
+
+
+def test_more_pods_than_a_node_seems_to_hold_score_as_a_full_node() -> None:
+    scenery = cluster(node("n0", cpu=1, memory="1Gi"), gang("a", 30, cpu=0, memory=0, on=["n0"] * 30), gang("new"))
+    assert [0.0] == scores(scenery, least=1)
+    assert [100.0] == scores(scenery, most=1)
+
+
+def test_counts_of_pods_without_requests_are_undone_with_their_placement() -> None:
+    scenery = cluster([node("n0"), node("n1")], gang("new", 2, cpu=0, memory=0))
+    session, number = opened(scenery, only(best_effort=1, least=1))
+    before = session.hooks.scores[0].call(number, slice(None)).tolist()
+    with session.statement():
+        session.state.bind(0, number, np.array([0, 1]), np.array([1]), np.array([2]))
+        assert before != session.hooks.scores[0].call(number, slice(None)).tolist()
+    assert before == session.hooks.scores[0].call(number, slice(None)).tolist()
+
+
+# -- pods of one controller or Service
+
+
+def replica(name: str, *siblings: str, **fields: Any) -> Any:
+    return gang(name, siblings=siblings or ("ReplicaSet ns/web",), cpu="100m", memory="100Mi", **fields)
+
+
+SPREADING = only(spread=2, defaults=True)
+
+
+def test_pods_of_one_controller_are_spread() -> None:
+    replicas = [replica(f"web{i}") for i in range(5)]
+    scenery = cluster([node(f"n{i}") for i in range(3)], replica("first", on=["n1"]), replicas)
+    assert {"n0": 2, "n1": 1, "n2": 2} == Counter(placed(scenery, SPREADING).values())
+    assert {"n0": 5} == Counter(placed(scenery, only(spread=2)).values())
+    assert {"n1": 5} == Counter(bind.node for bind in scene(scenery, default_config(catalog()))[0].bind)
+
+
+def test_the_default_spread_is_that_of_kubernetes() -> None:
+    """A node without a zone has its own pods alone; sizes are those of the nodes and zones that the pod may use."""
+    zones = [{DEFAULT_ZONE: "a"}, {DEFAULT_ZONE: "a"}, {DEFAULT_ZONE: "b"}, {}]
+    nodes = [node(f"n{i}", labels=labels) for i, labels in enumerate(zones)]
+    old = replica("old", on=["n0"])
+    session, _ = opened(cluster(nodes, old, replica("new")), SPREADING)
+    new = session.snapshot.jobs.jobs[session.snapshot.jobs.number["ns/new"]]
+    found = session.hooks.job_scores[0].call(new)
+    assert found is not None
+    by_node, by_zone = math.log(4 + 2), math.log(3 + 2)
+    raw = [by_node + 2 + by_zone + 4, 2 + by_zone + 4, 2 + 4, 2]
+    assert [round(2 * 100 * (raw[0] + raw[3] - r) / raw[0], 6) for r in raw] == [round(x, 6) for x in found.tolist()]
+
+
+def test_siblings_have_everything_of_the_pod_in_common() -> None:
+    both, one = ("Service ns/a", "Service ns/b"), ("Service ns/a",)
+
+    def place(new: tuple[str, ...], first: tuple[str, ...], second: tuple[str, ...]) -> str:
+        old = replica("first", *first, on=["n0"]), replica("second", *second, on=["n1"])
+        return placed(cluster([node("n0"), node("n1")], old, replica("new", *new)), SPREADING)["ns/new-0"]
+
+    assert "n1" == place(both, first=both, second=one)
+    assert "n0" == place(one, first=one, second=both)
+    assert "n1" == place(one, first=one, second=("Service ns/b",))
+
+
+def test_a_pod_with_spread_constraints_has_no_default_ones() -> None:
+    own = {"spread": (Spread(pods("other"), HOST, 1, hard=False),)}
+    scenery = cluster([node("n0"), node("n1")], replica("old", on=["n0"]), replica("new", constraints=own))
+    assert {"ns/new-0": "n0"} == placed(scenery, SPREADING)
+
+
+def test_leaving_siblings_do_not_count() -> None:
+    leaving = replica("old", on=["n0"], task={"status": Status.RELEASING})
+    scenery = cluster([node("n0"), node("n1")], leaving, replica("new"))
+    assert {"ns/new-0": "n0"} == placed(scenery, SPREADING)

@@ -405,4 +405,4 @@ def test_pods_that_are_leaving_do_not_count_for_spread_but_do_for_anti_affinity(
 def test_shapes_without_such_constraints_have_no_limit() -> None:
     session = Session(Snapshot(cluster(node("n1"), job())), config(), 0.0)
     session.open()
-    assert [] == session.limits(0, False)
+    assert [] == session.capacity.limits(0)

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maar.config.config import Config, PluginOption, Registration
+from maar.model.fitting import Mode
 from maar.model.nodes import Node
 from maar.model.selectors import PodSelector, PodTerm, Port, Requirement, Selector, Spread
 from maar.model.shapes import Shape
@@ -60,8 +61,8 @@ def test_safety_the_same_nodes_are_refused(
     session = Session(Snapshot(cluster(machines, tasks, Task("ns/new", "ns/new", new))), CONFIG, 0.0)
     session.open()
     number = session.snapshot.shapes.number[new]
-    refused = [rejection.nodes for _, rejection in session.rejections(number)]
-    limits = [limit.room for _, limit in session.limits(number, later)]
+    refused = [refusal.nodes for refusal in session.refusals(number)]
+    limits = [limit.room for _, limit in session.capacity.limits(number, Mode.LATER if later else Mode.NOW)]
     actual = {
         name
         for row, name in enumerate(session.snapshot.nodes.names)

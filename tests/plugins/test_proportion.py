@@ -14,7 +14,8 @@ from maar.model.plan import Plan
 from maar.model.queues import Queue
 from maar.model.snapshot import Cluster, Snapshot
 from maar.model.tasks import Status
-from maar.plugins.proportion import deserved_by, real_capabilities, requested
+from maar.plugins.proportion import Whole, deserved_by, requested
+from maar.plugins.support.quotas import flat_limits, guarantees
 from maar.session.hooks import Claim
 from maar.session.session import Session
 from maar.testing.builders import GPU, Gang, cluster, gang, node
@@ -51,7 +52,9 @@ def gpus(world: Cluster) -> dict[str, int]:
     """How many GPUs each queue deserves."""
     session = opened(world)
     d = session.snapshot.axes.index[GPU]
-    rows = deserved_by(session, requested(session), real_capabilities(session))
+    rows = deserved_by(
+        session, requested(session, Whole.of(session)), owed := guarantees(session), flat_limits(session, owed)
+    )
     return {q.name: row[d] for q, row in zip(session.snapshot.queues.queues, rows, strict=True) if q.name != "root"}
 
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from tests.support.facts import facts, rounds_of
 
 from maar.config.config import Config
 from maar.config.file import ConfigError, read_config
@@ -87,7 +88,7 @@ def test_the_least_important_job_leaves_a_busy_node() -> None:
     evict = plans[0].evict[0]
     assert ("ns/b", Cause.SHUFFLED) == (evict.beneficiary, evict.cause)
     assert "moved: pods of `ns/b` leave busy node `n1`: cpu 90 % in use, target 80 %" == evict.reason
-    assert {"rescheduling": NOW} == plans[0].rounds
+    assert {"rescheduling": NOW} == rounds_of(plans[0])
     assert not any(plan.evict for plan in plans[1:])
 
 
@@ -228,17 +229,18 @@ def test_interval() -> None:
 
     def at(now: float, measured: float, last: float | None) -> Plan:
         figures = (load("n1", 0.95, at=measured), load("n2", 0.1, at=measured))
-        return run(*parts, figures, how=how, now=now, rounds={} if last is None else {"rescheduling": last})
+        known = facts(rounds={} if last is None else {"rescheduling": last})
+        return run(*parts, figures, how=how, now=now, facts=known)
 
     assert ["a-0", "b-0"] == gone(at(NOW, NOW - 1, None))
     early = at(NOW + 59, NOW + 58, NOW)
-    assert ([], NOW + 60, {"rescheduling": NOW}) == (gone(early), early.wake_at, early.rounds)
+    assert ([], NOW + 60, {"rescheduling": NOW}) == (gone(early), early.wake_at, rounds_of(early))
     assert [] == gone(at(NOW + 60, NOW - 1, NOW))
     quiet = run(*parts, load("n1", 0.5), load("n2", 0.1), how=how)
-    assert ([], NOW + 60, {}) == (gone(quiet), quiet.wake_at, quiet.rounds)
+    assert ([], NOW + 60, {}) == (gone(quiet), quiet.wake_at, rounds_of(quiet))
     late = at(NOW + 60, NOW + 58, NOW)
-    assert (["a-0", "b-0"], {"rescheduling": NOW + 60}) == (gone(late), late.rounds)
-    by_default = run(*parts, load("n1", 0.95), load("n2", 0.1), rounds={"rescheduling": NOW - 299})
+    assert (["a-0", "b-0"], {"rescheduling": NOW + 60}) == (gone(late), rounds_of(late))
+    by_default = run(*parts, load("n1", 0.95), load("n2", 0.1), facts=facts(rounds={"rescheduling": NOW - 299}))
     assert ([], NOW + 1) == (gone(by_default), by_default.wake_at)
 
 
@@ -352,7 +354,7 @@ def test_brakes_stop_a_round() -> None:
     plan = decide(snapshot, CONFIG, NOW)
     assert ["a-0"] == gone(plan)
     held = Brakes(BrakeSettings(paused=True)).apply(plan, snapshot, NOW)
-    assert ([], {}) == (gone(held), held.rounds)
+    assert ([], {}) == (gone(held), rounds_of(held))
 
 
 def test_nothing_happens_without_the_action() -> None:

@@ -242,7 +242,7 @@ def test_safety_scores_and_limits_are_those_of_the_rules(
     expected = [score(h, t, wants, strategies) + rareness(h, wants, rare) for h, t in found]
     assert expected == pytest.approx(list(scores))
     fits = before = session.view(shape).fits
-    for _, limit in session.limits(shape, False):
+    for _, limit in session.capacity.limits(shape):
         fits = np.minimum(fits, limit.room)
     counted = [how_many(h, t, wants, per_gpu, n) for (h, t), n in zip(found, before.tolist(), strict=True)]
     assert counted == fits.tolist()

@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
+from maar.decide import decide
 from maar.model.jobs import Job, Phase
 from maar.model.plan import Plan
-from maar.model.snapshot import Quota
+from maar.model.snapshot import Quota, Snapshot
 from maar.plugins.resourcequota import exceeded
 from maar.testing.builders import GPU, Gang, cluster, gang, node
 from maar.testing.scenario import configured, scene
@@ -157,3 +159,13 @@ def test_a_quota_does_not_keep_other_namespaces_from_preempting() -> None:
         gang("z/small", 0, minimum=1, phase=Phase.PENDING, min_resources={GPU: 4}, gpu=4, priority=9),
     )
     assert ["z/small"] == admitted(scene(cluster(*parts), configured(text)))
+
+
+def test_a_group_keeps_quota_for_the_pod_of_a_role_that_does_not_exist() -> None:
+    """All four pods of its minimum exist, but none of role `ps`: one more comes, and uses a quarter of its needs."""
+    made = gang("a", 4, minimum=4, phase=Phase.INQUEUE, min_resources={GPU: 4}, gpu=1, role_min={"ps": 1, "worker": 1})
+    for last, expected in (("worker", []), ("ps", ["ns/b"])):
+        named = tuple(replace(pod, role="worker" if i < 3 else last) for i, pod in enumerate(made.tasks))
+        limit = quota(hard={GPU: 8}, used={GPU: 7})
+        plan = decide(Snapshot(cluster(NODE, limit, Gang(made.job, named), group("b", gpu=1))), CONFIG, 0.0)
+        assert expected == admitted([plan])

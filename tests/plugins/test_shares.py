@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maar.plugins.support.shares import Dominant, Ratio, divide, how_many, real_capability, share_of
+from maar.model.fitting import how_many
+from maar.plugins.support.shares import Dominant, Ratio, divide, real_capability, share_of
 
 CLAIMS = st.lists(st.tuples(st.integers(1, 9), st.integers(0, 60), st.integers(0, 60)), min_size=1, max_size=7)
 TOTALS = st.integers(0, 200)

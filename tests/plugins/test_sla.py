@@ -79,3 +79,8 @@ def test_a_running_job_needs_no_wake_up() -> None:
     assert decide(Snapshot(cluster(node("n1", gpu=8), running)), CONFIG, 1.0).wake_at is None
     waiting = gang("w", 2, gpu=8)
     assert 1.5 * HOUR == decide(Snapshot(cluster(node("n1", gpu=8), waiting)), CONFIG, 1.0).wake_at
+
+
+def test_a_gang_that_lacks_a_role_still_has_a_deadline() -> None:
+    made = gang("a", roles={"w": 2, "m": 1}, minimum=2, role_min={"m": 1}, gpu=4, on=["n1"] * 2, sla=HOUR)
+    assert HOUR == decide(Snapshot(cluster(node("n1", gpu=8), made)), CONFIG, 1.0).wake_at

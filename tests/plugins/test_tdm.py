@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from tests.support.facts import facts, rounds_of
 
 from maar.config.config import Config, Tenants
 from maar.config.file import read_config
@@ -180,7 +181,7 @@ def test_whole_gangs_leave_when_the_hours_end(action: str) -> None:
     assert ([], 21 * HOUR) == (gone(before), before.wake_at)
     plans = scene(made, how, 21 * HOUR)
     assert ["batch-0", "batch-1", "batch-2", "batch-3"] == gone(plans[0])
-    assert {"tdm": 21 * HOUR} == plans[0].rounds
+    assert {"tdm": 21 * HOUR} == rounds_of(plans[0])
     text = "revoked: 4 pods of `ns/batch`: the hours of revocable zone `rz` have ended"
     assert {("ns/batch", text)} == {(e.beneficiary, e.reason) for e in plans[0].evict}
 
@@ -203,7 +204,7 @@ def test_the_period_between_rounds_can_be_set_and_holds_for_all_jobs() -> None:
     made = cluster(TWO, revocable("batch", 2, minimum=0, on=["n2"] * 2))
     plans, _ = cycles(made, config(f"{HOURS}, tdm.evict.period: 3s"), 5, NIGHT)
     assert [1, 0, 0, 1, 0] == [len(plan.evict) for plan in plans]
-    late = replace(made, rounds={"tdm": NIGHT - 59.0})
+    late = replace(made, facts=facts(rounds={"tdm": NIGHT - 59.0}))
     plan = decide(Snapshot(late), config(), NIGHT)
     assert ([], NIGHT + 1.0) == (gone(plan), plan.wake_at), "as after a fail-over"
 
@@ -342,9 +343,9 @@ def test_safety_masks_and_scores_are_those_of_the_rules(zones: list[str], may: b
     session = Session(Snapshot(made), config(arguments), hour * HOUR)
     session.open()
     refused = np.zeros(len(zones), dtype=bool)
-    for _, rejection in session.rejections(0):
-        assert not (refused & rejection.nodes).any(), "one cause for each node"
-        refused |= rejection.nodes
+    for refusal in session.refusals(0):
+        assert not (refused & refusal.nodes).any(), "one cause for each node"
+        refused |= refusal.nodes
     is_open = {"day": 8 <= hour < 20, "night": not 8 <= hour < 20, "none": False}
     assert [bool(zone) and not (is_open[zone] and may) for zone in zones] == refused.tolist()
     (entry,) = [e for e in session.hooks.scores if e.plugin == "tdm"]

@@ -31,7 +31,9 @@ SOFT = Closeness(key=RACK, hard=False)
 
 
 def config(flags: dict[str, bool] | None = None, arguments: Arguments | None = None) -> Config:
-    chosen = PluginOption(Registration(topology.NAME, topology.Topology), arguments or Arguments(), flags or {})
+    chosen = PluginOption(
+        Registration(topology.NAME, topology.Topology, codes=topology.CODES), arguments or Arguments(), flags or {}
+    )
     return Config(
         (ActionOption(Registration(allocate.NAME, allocate.Allocate), NoArguments()),),
         (
@@ -196,8 +198,9 @@ def leaves() -> list[Node]:
     return [node(name, gpu=4) for name in ("a1", "a2", "b1", "b2", "c1", "c2", "c3")]
 
 
-def test_tiers_are_tried_closest_first() -> None:
-    expected = [["a1 a2", "b1 b2", "c1 c2 c3"], ["c1 c2 c3", "a1 a2 b1 b2"], ["a1 a2 b1 b2 c1 c2 c3"]]
+def test_tiers_are_tried_closest_first_and_each_from_the_top_level_down() -> None:
+    """Block `c` has the fewest slots, so its rack comes first."""
+    expected = [["c1 c2 c3", "a1 a2", "b1 b2"], ["c1 c2 c3", "a1 a2 b1 b2"], ["a1 a2 b1 b2 c1 c2 c3"]]
     assert expected[:1] == tried(cluster(leaves(), tree(), close(2, Closeness(tier=1))))
     assert expected[:2] == tried(cluster(leaves(), tree(), close(2, Closeness(tier=2))))
     assert expected[:2] == tried(cluster(leaves(), tree(), close(2, Closeness(tier_name="block"))))
@@ -209,7 +212,7 @@ def test_tiers_are_tried_closest_first() -> None:
 @pytest.mark.parametrize(
     ("count", "tier", "nodes"),
     [
-        (2, 1, ["a1", "a2"]),
+        (2, 1, ["c1", "c2"]),
         (3, 1, ["c1", "c2", "c3"]),
         (4, 1, []),
         (4, 2, ["a1", "a2", "b1", "b2"]),
@@ -247,7 +250,7 @@ def test_above_the_top_the_whole_cluster_is_one_more_tier(tier: int) -> None:
     assert nodes == used(scene(cluster(*parts, close(8, Closeness(tier=tier))), config())[0])
     assert [] == used(scene(cluster(*parts, close(8, Closeness(tier=3))), config())[0])
     closest = tried(cluster(*parts, close(2, Closeness(tier=tier))))
-    assert [["a1 a2", "b1 b2", "c1 c2 c3"], [" ".join(nodes)]] == [closest[0], closest[-1]]
+    assert [["c1 c2 c3", "a1 a2", "b1 b2"], [" ".join(nodes)]] == [closest[0], closest[-1]]
 
 
 @pytest.mark.parametrize("closeness", [Closeness(tier=1), Closeness(tier=3), Closeness()])

@@ -295,15 +295,15 @@ def reference(made: Cluster, a: usage.Arguments) -> tuple[list[str], list[float]
         capacity = [one.allocatable[CPU], one.allocatable[MEMORY]]
         real = [figure.cpu or 0.0, figure.memory or 0.0]
 
-        def idle(real: list[float] = real, estimate: list[int] = estimate, has: list[int] = capacity) -> float:
+        def load(real: list[float] = real, estimate: list[int] = estimate, has: list[int] = capacity) -> float:
             cpu, memory = (min(1.0, r + e / c) for r, e, c in zip(real, estimate, has, strict=True))
-            return 1 - (cpu * a.cpu + memory * a.memory) / (a.cpu + a.memory)
+            return (cpu * a.cpu + memory * a.memory) / (a.cpu + a.memory)
 
         for task in sorted(made.tasks, key=lambda t: (t.job, t.index, t.created, t.key)):
             seen = task.status is Status.BOUND and task.started is not None and task.started + 30 <= figure.at
             if task.node != one.name or seen or task.status not in (Status.BOUND, Status.NOMINATED):
                 continue
-            factor = a.estimator.risk_factor if 1 - idle() >= a.estimator.risk_threshold else 1.0
+            factor = a.estimator.risk_factor if load() >= a.estimator.risk_threshold else 1.0
             asks, limits = dict(task.shape.requests), dict(task.shape.limits)
             for i, name in enumerate((CPU, MEMORY)):
                 request = asks.get(name, 0)
@@ -312,7 +312,7 @@ def reference(made: Cluster, a: usage.Arguments) -> tuple[list[str], list[float]
                 fixed = (MILLI[a.estimator.be_cpu], BYTES[a.estimator.be_mem])[i]  # type: ignore[index]
                 guess = fixed * factor if task.shape.best_effort else min(part * factor, limit)
                 estimate[i] += round(guess)
-        points.append(idle() * 100 * a.weight)
+        points.append((1 - load()) * 100 * a.weight)
     return codes, points
 
 
@@ -338,9 +338,9 @@ def test_masks_and_scores_are_those_of_plain_python(
     shape_number = session.snapshot.shapes.number[gang("new").tasks[0].shape]
     codes, points = reference(made, arguments)
     refused = [""] * 4
-    for _, rejection in session.rejections(shape_number):
-        for row in np.flatnonzero(rejection.nodes).tolist():
-            refused[row] = rejection.code
+    for refusal in session.refusals(shape_number):
+        for row in np.flatnonzero(refusal.nodes).tolist():
+            refused[row] = refusal.code.name
     assert codes == refused
     scores = np.zeros(4)
     for entry in session.hooks.scores:

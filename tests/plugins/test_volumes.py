@@ -16,10 +16,10 @@ from maar.model.reasons import in_one_line
 from maar.model.selectors import NodeTerm, Requirement
 from maar.model.snapshot import Snapshot
 from maar.model.tasks import Status
-from maar.model.volumes import Room, VolumeNeed
+from maar.model.volumes import LIMIT, Room, VolumeNeed
 from maar.plugins import gang as gang_plugin
 from maar.plugins import predicates
-from maar.plugins.support.volumes import LIMIT, reach_words
+from maar.plugins.support.volumes import reach_words
 from maar.testing.builders import Part, cluster, gang, node
 
 DISK = VolumeNeed("disk", "disk", 1)
@@ -58,8 +58,11 @@ def test_a_gang_finds_room_for_all_its_volumes_or_does_not_start() -> None:
     room = {"nodes": {"a": 2, "b": 1}}
     made = plan(*nodes, gang("g", 4, **ONE), room=dict(room))
     assert {} == on(made)
-    line = in_one_line(made.waiting[0].reasons)
-    assert "needs 4 pods together, there is room for 3: 0/2 nodes fit: 2 at their limit of disk" == line
+    (reason,) = made.waiting[0].reasons
+    expected = "needs 4 pods together, there is room for 3: 0/2 nodes fit: 2 at their limit of disk"
+    assert expected == reason.message
+    never = "never on today's nodes: needs 4 pods together, all nodes hold 3 if nothing else runs"
+    assert f"{never}: add nodes, or lower its minimum" == in_one_line(made.waiting[0].reasons)
     assert {"a": 2, "b": 1} == on(plan(*nodes, gang("g", 3, **ONE), room=dict(room)))
 
 
@@ -70,6 +73,31 @@ def test_volumes_of_pods_that_are_there_count() -> None:
     leaving = gang("there", 1, on=["a"], task={"status": Status.RELEASING}, **TWO)
     made = plan(node("a"), leaving, gang("g", 1, **TWO), room={"nodes": {"a": 3}})
     assert ({}, ["a"]) == (on(made), [n.node for n in made.nominate]), "releasing room is promised"
+
+
+def sharing(*names: str, count: int = 0) -> dict[str, Any]:
+    return {"constraints": {"volume_needs": (VolumeNeed("disk", "disk", count, names),)}}
+
+
+def test_a_shared_volume_counts_once_on_each_node() -> None:
+    nodes, room = [node("a", cpu=2), node("b", cpu=2)], {"nodes": {"a": 1, "b": 1}}
+    assert {"a": 2, "b": 2} == on(plan(*nodes, gang("g", 4, **sharing("x")), room=dict(room)))
+    assert {} == on(plan(*nodes, gang("g", 1, **sharing("x", "y")), room=dict(room)))
+    there = gang("there", 1, on=["a"], **sharing("x"))
+    assert {"b": 2} == on(plan(*nodes, there, gang("g", 3, minimum=1, **sharing("y")), room=dict(room)))
+    assert {"a": 1, "b": 2} == on(plan(*nodes, there, gang("g", 3, **sharing("x")), room=dict(room)))
+
+
+def test_a_shared_volume_that_is_there_fits_even_beyond_the_limit() -> None:
+    there = gang("there", 1, on=["a"], **sharing("x"))
+    assert {"a": 1} == on(plan(node("a"), there, gang("g", 1, **sharing("x")), room={"nodes": {"a": 0}}))
+    assert {} == on(plan(node("a"), there, gang("g", 1, **sharing("x", count=1)), room={"nodes": {"a": 1}}))
+
+
+def test_own_and_shared_volumes_add_up() -> None:
+    there = gang("there", 1, on=["a"], **sharing("x", count=1))
+    few = gang("g", 5, minimum=1, **sharing("x", "y", count=1))
+    assert {"a": 2} == on(plan(node("a"), there, few, room={"nodes": {"a": 5}})), "x, y, one of `there`, and two"
 
 
 def test_limits_can_be_switched_off_and_free_volumes_cannot() -> None:

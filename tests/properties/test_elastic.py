@@ -48,7 +48,7 @@ def decided(cluster: Cluster, config: Config, now: float = NOW) -> Plan:
     note(described(cluster))
     plan = decide(Snapshot(cluster), config, now)
     note(
-        f"{now}: bind {plan.bind}\n  nominate {plan.nominate}\n  evict {plan.evict}\n  hold {plan.hold}\n"
+        f"{now}: bind {plan.bind}\n  nominate {plan.nominate}\n  evict {plan.evict}\n  hold {plan.reserve}\n"
         f"  resize {plan.resize}\n  suspend {plan.suspend}\n  resume {plan.resume}"
     )
     return plan
@@ -65,7 +65,7 @@ def test_safety_room_bounds_and_whole_gangs(cluster: Cluster, algorithm: str, pa
         check_invariants(cluster, plan, after)
         snapshot = Snapshot(after)
         kept = snapshot.used + snapshot.nominated
-        for hold in plan.hold:
+        for hold in plan.reserve:
             job = next(j for j in after.jobs if j.key == hold.job)
             assert job.elastic is not None
             row = snapshot.nodes.row[hold.node]
@@ -113,7 +113,7 @@ def test_liveness_one_queue_without_brakes_is_what_allocate_says(cluster: Cluste
     machines = tuple(node(n.name, cpu=64, gpu=gpus) for n in cluster.nodes)
     tasks = tuple(t for t in cluster.tasks if t.status is not Status.BOUND)
     jobs = tuple(
-        replace(j, queue="default", elastic=replace(j.elastic, suspended=True, holds=()))
+        replace(j, queue="default", elastic=replace(j.elastic, suspended=True, reserved=()))
         for j in cluster.jobs
         if j.elastic is not None
     )

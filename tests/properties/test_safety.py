@@ -22,7 +22,7 @@ from maar.model.snapshot import Cluster, Snapshot
 from maar.model.tasks import Status, Task
 from maar.registry import catalog
 from maar.session.release import release
-from maar.session.resizing.holds import take_up_holds
+from maar.session.resizing.restoring import restore_room
 from maar.session.session import Decision, Session
 from maar.session.view import View
 from maar.testing.scenario import check_invariants
@@ -191,7 +191,7 @@ def test_rollback_restores_the_whole_session(cluster: Cluster, dice: list[int]) 
     session.open()
     kept = session.state.column(len(cluster.jobs))
     vars(session)["kept"] = kept
-    session.state.listen(lambda job, shape, n: session.state.add(kept, job, n * (shape + 1)))
+    session.state.listen(lambda job, shape, rows, n, sign: session.state.add(kept, job, sign * n.sum() * (shape + 1)))
     before = contents(session)
     with session.statement():
         half = len(dice) // 2
@@ -211,7 +211,7 @@ def test_rollback_of_whole_actions_restores_the_whole_session(cluster: Cluster) 
     session.open()
     before = contents(session)
     with session.statement():
-        take_up_holds(session)
+        restore_room(session)
         for option in CONFIG.actions:
             option.build().execute(session)
         release(session)
@@ -280,7 +280,7 @@ def remember_anything(session: Session, job: Job, throw: int) -> None:
         lambda: session.set_target(job),
         lambda: session.lock(node, job),
         session.expire_target,
-        lambda: session.state.hold(job.index, 0, np.array([0]), np.array([1])),
+        lambda: session.state.reserve(job.index, 0, np.array([0]), np.array([1])),
         lambda: session.state.let_go(job.index),
     ]
     verbs[throw % len(verbs)]()

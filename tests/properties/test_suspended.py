@@ -264,7 +264,7 @@ def others(plan: Plan, cluster: Cluster) -> object:
 def places(plan: Plan, cluster: Cluster) -> Counter[str]:
     """How many pods have, or are promised, room on each node."""
     found: Counter[str] = Counter()
-    for hold in plan.hold:
+    for hold in plan.reserve:
         found[hold.node] += hold.count if hold.job == JOB else 0
     own = {task.key for task in cluster.tasks if task.job == JOB}
     found.update(move.node for moves in (plan.bind, plan.nominate) for move in moves if move.task in own)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.support.live import OUR_CRDS, Live, connected
-from tests.support.memory import HOME, STATE, elected, locks, state
+from tests.support.memory import HOME, STATE, elected, electing, locks, state
 from tests.support.real.api import Refused
 from tests.support.real.cluster import RealCluster
 from tests.support.real.processes import wait_until
@@ -30,7 +30,7 @@ def test_the_next_maar_finds_the_election_and_no_tenant_can_write_it(
     cluster = new_cluster(users={TENANT: []})
     cluster.start_kwok()
     cluster.apply([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TEAM}}, may_edit()])
-    options = ("--lease-namespace", HOME)
+    options = ("--lease-namespace", HOME, "--config", str(electing(tmp_path)))
     children = [Child(cluster.kubeconfig, tmp_path / "first.log", *options)]
 
     async def story() -> None:

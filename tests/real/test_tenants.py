@@ -1,4 +1,4 @@
-"""What Kubernetes' role `edit` lets a tenant write, on a real API server: the second column of docs/security.md."""
+"""What Kubernetes' role `edit` lets a tenant write, on a real API server: column *who* of docs/security-inputs.md."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def refuse_what_is_not_hers(cluster: RealCluster) -> None:
 
 
 def admit_what_proves_nothing(cluster: RealCluster) -> None:
-    """So none of it proves anything, and docs/security.md has a row for each."""
+    """So none of it proves anything, and docs/security-inputs.md has a row for each."""
     token = cluster.token_of(TENANT)
     owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "none", "uid": "none", "controller": True}
     unknown = {"apiVersion": "batch/v1", "kind": "Job", "name": "x@owner", "uid": "none", "controller": True}

@@ -65,6 +65,7 @@ def test_kinds_without_a_namespace_are_the_operators() -> None:
     """Every kind that Maar reads has a namespace, or is in this list and in the table."""
     plural = {kind.resource.plural for kind in KINDS if not kind.resource.namespaced}
     assert {
+        "csidrivers",
         "csinodes",
         "hypernodes",
         "namespaces",

@@ -1,4 +1,4 @@
-"""What a tenant can write on her own jobs, and on other objects of her namespace, row by row of docs/security.md."""
+"""What a tenant can write on her jobs, and on other objects of her namespace, row by row of docs/security-inputs.md."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ def test_holds_keep_room_only_within_her_queue_and_bounds(size: int) -> None:
     evil = batch_job("evil", "j", size=size, annotations=notes, suspend=False)
     made = plan(good(), evil)
     good_is_well(made)
-    assert sum(h.count for h in made.hold) <= 8
+    assert sum(h.count for h in made.reserve) <= 8
 
 
 @row("job-category")
@@ -331,6 +331,17 @@ def test_a_selected_node_keeps_no_room() -> None:
         items.append(pod("evil", f"p{i}", gpus=4, volumes=volumes))
     good_is_well(plan(good(), items))
     assert [] == [t.key for t in cluster(good(), items).tasks if t.node and t.key.startswith("evil/")]
+
+
+@row("service")
+def test_her_services_and_owner_references_spread_no_pods_of_others() -> None:
+    """The Service selects everything in her namespace, and her pod names the controller of `good`."""
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u", "controller": True}
+    metadata = {"ownerReferences": [owner]}
+    service = thing("Service", "all", "evil", spec={"selector": {"app": "x"}})
+    pods = [pod(space, "web", labels={"app": "x"}, metadata=metadata) for space in ("good", "evil")]
+    theirs = {job.key: job.siblings for job in cluster(node("n1"), queue("good"), queue("evil"), service, pods).jobs}
+    assert {"good/web": ("ReplicaSet good/u",), "evil/web": ("ReplicaSet evil/u", "Service evil/all")} == theirs
 
 
 @row("provisioning-request")

@@ -1,4 +1,4 @@
-"""What a tenant can write on her own pods, row by row of docs/security.md."""
+"""What a tenant can write on her own pods, row by row of docs/security-inputs.md."""
 
 from __future__ import annotations
 
@@ -316,6 +316,12 @@ def test_a_promised_wait_matters_inside_her_queue_only(wait: str) -> None:
     evil = [pod("evil", f"p{i}", gpus=8, annotations={"volcano.sh/sla-waiting-time": wait}) for i in range(3)]
     for tenants in ("trusted", "untrusted"):
         good_is_well(plan(good(), evil, tenants=tenants))
+
+
+@row("pod-broken")
+@pytest.mark.parametrize("stays", ["-1", "99999h", "soon"])
+def test_how_long_her_broken_gang_stays_protects_it_from_no_one(stays: str) -> None:
+    assert 4 == len(evicted(plan(full(annotations={"maar.dev/broken-grace-period": stays})), "evil/"))
 
 
 @row("pod-topology")

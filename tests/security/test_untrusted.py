@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from maar.config.config import Config
 from maar.config.file import read_config
@@ -126,12 +127,14 @@ def test_inside_a_queue_a_protection_within_the_share_holds() -> None:
     assert [] == evicted(run(False, ("capacity", (Queue("hers", deserved={GPU: 8}),)), *parts))
 
 
+@pytest.mark.parametrize("trusted", [True, False])
 @pytest.mark.parametrize("shares", SHARES, ids=lambda s: s[0])
-def test_one_gang_on_everything_does_not_keep_the_share_of_others(shares: tuple[str, tuple[Queue, ...]]) -> None:
-    """`minMember` is stated by tenants too: a gang that is partly within the share protects nothing beyond it."""
+def test_one_gang_on_everything_does_not_keep_the_share_of_others(
+    shares: tuple[str, tuple[Queue, ...]], trusted: bool
+) -> None:
+    """`minMember` is stated by tenants: a gang that is partly within the share protects nothing beyond it."""
     parts = (gang("her", 8, gpu=1, on=["n1"] * 8, queue="hers"), gang("mine", 4, gpu=1, queue="mine"))
-    assert [] == evicted(run(True, shares, *parts))
-    plans = run(False, shares, *parts)
+    plans = run(trusted, shares, *parts)
     assert 8 == len(evicted(plans))
     assert {f"ns/mine-{i}" for i in range(4)} <= set(bound(plans))
 
@@ -195,3 +198,14 @@ def test_a_stated_restart_cost_counts_within_the_share() -> None:
         plans = scene(cluster(*parts), configured(f"{text}{pools}tenants: untrusted\n"), NOW)
         grown[due] = [r.after for plan in plans for r in plan.resize]
     assert {0: [8], 8: []} == grown
+
+
+@pytest.mark.parametrize("shares", SHARES, ids=lambda s: s[0])
+def test_the_minimum_within_the_share_has_the_roles_that_it_needs(shares: tuple[str, tuple[Queue, ...]]) -> None:
+    """Her last pod is the only one of its role: it is part of the minimum, so all pods beyond the share may go."""
+    task, roles = {"preemptable": False}, {"ps": 1, "worker": 1}
+    her = gang("her", 8, minimum=2, gpu=1, on=["n1"] * 8, queue="hers", role_min=roles, task=task)
+    named = [replace(pod, role="worker" if i < 7 else "ps") for i, pod in enumerate(her.tasks)]
+    plans = run(False, shares, Gang(her.job, tuple(named)), gang("mine", 4, gpu=1, queue="mine"))
+    assert ["ns/her-3", "ns/her-4", "ns/her-5", "ns/her-6"] == sorted(evicted(plans))
+    assert {f"ns/mine-{i}" for i in range(4)} <= set(bound(plans))

@@ -29,7 +29,7 @@ GPU = "nvidia.com/gpu"
 
 
 def row(name: str) -> Callable[[T], T]:
-    """Marks a test with the row of the table in docs/security.md that it shows."""
+    """Marks a test with the row of the tables in docs/security*.md that it shows."""
     del name
     return lambda test: test
 

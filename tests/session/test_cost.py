@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
@@ -27,7 +28,8 @@ def test_each_field_counts_more_than_all_after_it() -> None:
         Cost(evicts=False, work=LATER),
         Cost(evicts=False, pod_priority=1),
         Cost(evicts=False, gangs=0.5, pod_priority=9, work=LATER),
-        Cost(evicts=False, priority=1, gangs=0.25),
+        Cost(evicts=False, shortfall=Fraction(1, 9), gangs=0.25),
+        Cost(evicts=False, priority=1),
         Cost(evicts=False, queue=(1,), priority=0),
         Cost(evicts=False, breaks=True),
         Cost(evicts=True),

@@ -10,18 +10,20 @@ import pytest
 from msgspec.structs import replace
 
 from maar.config.config import PluginOption, Registration
+from maar.model.codes import LOCKED, NODES, Code
 from maar.model.queues import Queue
-from maar.model.reasons import Reason, in_one_line
+from maar.model.reasons import Reason, Refusal, in_one_line
 from maar.model.resources import Mask
 from maar.model.tasks import Status
 from maar.plugins import gang as gang_plugin
 from maar.session.explain import why_waiting
-from maar.session.hooks import Limit, Rejection
+from maar.session.hooks import Limit
 from maar.session.register import Register
 from maar.session.session import Session
 from maar.testing.builders import Part, cluster, gang, node
 
 Opened = Callable[..., Session]
+TAINTED, SELECTOR = Code("Tainted", NODES), Code("Selector", NODES)
 GANG = PluginOption(Registration("gang", gang_plugin.Gang, gang_plugin.Arguments), gang_plugin.Arguments())
 
 
@@ -30,7 +32,9 @@ def rows(session: Session, *names: str) -> Mask:
 
 
 def tainted(*names: str) -> Callable[[Session, Register], None]:
-    return lambda session, on: on.predicate(lambda shape: [Rejection("Tainted", "tainted", rows(session, *names))])
+    return lambda session, on: on.predicate(
+        lambda shape: [Refusal("taints", TAINTED, "tainted", rows(session, *names))]
+    )
 
 
 def why(opened: Opened, *parts: Any, plugins: tuple[Any, ...] = (), job: str = "ns/waits") -> tuple[Reason, ...]:
@@ -56,7 +60,6 @@ def test_the_line_of_the_style_guide(opened: Opened) -> None:
             needs=4,
             has=2,
             nodes={"nvidia.com/gpu": 312, "Tainted": 188},
-            since=3.0,
             lasting=reason.lasting,
         )
         == reason
@@ -102,7 +105,7 @@ def test_a_gang_that_fits_in_part(opened: Opened) -> None:
 
 def test_nodes_that_predicates_refuse(opened: Opened) -> None:
     (reason,) = why(opened, [node("n1"), node("n2")], gang("waits"), plugins=(tainted("n1", "n2"),))
-    assert ("predicates", "Tainted", "0/2 nodes fit: 2 tainted") == (reason.plugin, reason.code, reason.message)
+    assert ("taints", "Tainted", "0/2 nodes fit: 2 tainted") == (reason.plugin, reason.code, reason.message)
     assert {"Tainted": 2} == reason.nodes
 
 
@@ -110,8 +113,13 @@ def test_the_first_predicate_that_refuses_a_node_counts(opened: Opened) -> None:
     def both(session: Session, on: Register) -> None:
         on.predicate(
             lambda shape: [
-                Rejection("Tainted", "tainted", rows(session, "n1", "n2")),
-                Rejection("Selector", "do not match the node selector", rows(session, "n1", "n2", "n3")),
+                Refusal("taints", TAINTED, "tainted", rows(session, "n1", "n2")),
+                Refusal(
+                    "selectors",
+                    Code("Selector", NODES),
+                    "do not match the node selector",
+                    rows(session, "n1", "n2", "n3"),
+                ),
             ]
         )
 
@@ -121,7 +129,7 @@ def test_the_first_predicate_that_refuses_a_node_counts(opened: Opened) -> None:
 
 def test_locked_nodes(opened: Opened) -> None:
     def lock(session: Session, on: Register) -> None:
-        locked = Rejection("Locked", "locked for `ns/target`", rows(session, "n1"))
+        locked = Refusal("locks", LOCKED, "locked for `ns/target`", rows(session, "n1"))
         on.job_nodes(lambda job: None if job.key == "ns/target" else locked)
 
     (reason,) = why(opened, [node("n1", gpu=8), node("n2", gpu=1)], gang("waits", gpu=4), plugins=(lock,))
@@ -132,7 +140,7 @@ def test_locked_nodes(opened: Opened) -> None:
 
 def test_what_placed_pods_leave(opened: Opened) -> None:
     def spread(session: Session, on: Register) -> None:
-        cause = Rejection("AntiAffinity", "repelled by pods there", rows(session, "n1", "n2"))
+        cause = Refusal("affinity", Code("AntiAffinity", NODES), "repelled by pods there", rows(session, "n1", "n2"))
         on.limit(lambda shape, later: Limit(np.zeros(2, dtype=np.int64), True, (cause,)))
 
     (reason,) = why(opened, [node("n1"), node("n2")], gang("waits"), plugins=(spread,))
@@ -146,7 +154,7 @@ def test_a_queue_that_refuses(opened: Opened) -> None:
         )
 
     reasons = why(opened, node("n1"), gang("waits", 3, queue="q", created=2.0), Queue("q"), plugins=(quota,))
-    assert (Reason("quota", "Over", "not 3", queue="q", since=2.0),) == reasons
+    assert (Reason("quota", "Over", "not 3", queue="q"),) == reasons
 
 
 def test_groups_that_fit_only_one_by_one(opened: Opened) -> None:
@@ -178,7 +186,9 @@ def test_equal_messages_appear_once() -> None:
 
 
 def locked(*names: str) -> Callable[[Session, Register], None]:
-    return lambda session, on: on.job_nodes(lambda job: Rejection("Locked", "locked for `big`", rows(session, *names)))
+    return lambda session, on: on.job_nodes(
+        lambda job: Refusal("locks", LOCKED, "locked for `big`", rows(session, *names))
+    )
 
 
 def test_the_text_for_objects_has_nothing_that_other_jobs_change(opened: Opened) -> None:

@@ -132,6 +132,13 @@ def test_role_minimums_come_first() -> None:
     assert ["a-worker-0", "a-worker-1"] == ungated(plan)
 
 
+def test_gates_stay_until_the_pods_of_each_role_exist() -> None:
+    job = gated("a", roles={"worker": 3, "ps": 1}, minimum=2, role_min={"ps": 1})
+    plan = decide(Snapshot(cluster(node("n1"), TWO, replace(job, tasks=job.tasks[:3]))), config(), 0.0)
+    assert [] == ungated(plan), "its parameter server does not exist"
+    assert ["a-ps-0", "a-worker-0"] == sorted(ungated(decide(Snapshot(cluster(node("n1"), TWO, job)), config(), 0.0)))
+
+
 def test_group_keeps_its_gates_until_it_is_admitted() -> None:
     def group(name: str, **fields: Any) -> Gang:
         fields = {"phase": Phase.PENDING, "declared": True, "min_resources": {"cpu": 2000}, **fields}

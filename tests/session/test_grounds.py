@@ -63,10 +63,10 @@ def test_no_room_is_kept_on_nodes_of_another_group() -> None:
     """The owner of the job can write the holds, and the groups of a queue can change."""
     job = elastic("e", 1, 4, on=["b1"], job={"queue": "qb"})
     assert job.job.elastic is not None
-    held = replace(job.job.elastic, size=3, holds=(("a1", 2),), past=Past(last_resize=0.0))
+    held = replace(job.job.elastic, size=3, reserved=(("a1", 2),), past=Past(last_resize=0.0))
     job = replace(job, job=replace(job.job, elastic=held))
     new = gang("new", 1, gpu=2, queue="qa")
     only = [n for n in NODES if n.name != "a2"]
     plans, _ = cycles(cluster(only, A, B, job, new), CONFIG, 1)
     assert ["a1"] == [b.node for b in plans[0].bind]
-    assert "a1" not in {hold.node for hold in plans[0].hold}
+    assert "a1" not in {hold.node for hold in plans[0].reserve}

@@ -127,13 +127,13 @@ def test_a_job_whose_work_is_done_is_not_stopped() -> None:
 
 @pytest.mark.parametrize("how", [OnHold.NO, OnHold.START])
 def test_no_room_is_kept_for_a_job_that_is_held_before_its_pods_exist(how: OnHold) -> None:
-    job = held(elastic("a", 2, 2, suspended=False, holds=(("n1", 2),), past=Past(last_resize=-1.0)), how)
+    job = held(elastic("a", 2, 2, suspended=False, reserved=(("n1", 2),), past=Past(last_resize=-1.0)), how)
     config = configured("""
 actions: "allocate, resize"
 tiers: [{plugins: [{name: gang}, {name: predicates}]}]
 """)
     plan = decide(Snapshot(cluster(node("n1", gpu=2), job)), config, 0.0)
-    assert (how is OnHold.NO) == bool(plan.hold)
+    assert (how is OnHold.NO) == bool(plan.reserve)
 
 
 def test_what_is_wrong_with_a_job_comes_before_the_hold() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from maar.config.file import default_config, default_text, read_config
 from maar.decide import decide
@@ -202,3 +203,11 @@ def test_safety_a_job_that_can_never_start_does_not_start_alone(
     job = gang("waits", count, gpu=each, queue="q", **where)
     starts = bool(plan_of(nodes, DEFAULT, queue, job).bind)
     assert starts == (not proofs(nodes, DEFAULT, queue, job))
+
+
+def test_pods_of_one_role_with_two_shapes_are_not_counted_twice() -> None:
+    """Three of four workers are needed, of which two are small: each shape alone has only two."""
+    large, small = gang("waits", 2, gpu=8, minimum=3, role_min={"w": 3}), gang("waits", 2, gpu=1)
+    pods = [*large.tasks, *(replace(t, key=f"{t.key}s", index=t.index + 2) for t in small.tasks)]
+    made = replace(large, tasks=tuple(replace(t, role="w") for t in pods))
+    assert [] == proofs(node("n1", gpu=8), node("n2", gpu=8), gang("runs", gpu=8, on=["n1"]), made)

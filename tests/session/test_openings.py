@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from maar.session.eviction.openings import Gift, cover
-from maar.session.eviction.victims import Unit
+from maar.session.eviction.units import Unit
 
 
 def single(job: int, task: int) -> Unit:

@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.facts import facts, lost_of
 
 from maar.config.config import PluginOption, Registration
+from maar.model.facts import Lost
 from maar.model.jobs import Phase
-from maar.model.plan import Admit, Bind, Cause, Elect, Evict, Expired, Lock, Nominate, Plan, Wait
+from maar.model.plan import Admit, Bind, Cause, Elect, Evict, Lock, Nominate, Plan, Wait
 from maar.model.queues import Queue
 from maar.model.reasons import Reason
 from maar.model.tasks import Status
@@ -110,16 +112,16 @@ def test_admissions_elections_locks_and_the_next_look(opened: Opened) -> None:
     assert (Admit("ns/a"), Admit("ns/b")) == plan.admit
     assert Elect("ns/a", 5.0, "uid-a", (("cpu", 4),)) == plan.elect
     assert (Lock("n1", "ns/a", 5.0, "uid-a"), Lock("n2", "ns/a", 5.0, "uid-a")) == plan.locks
-    assert (Expired("ns/c", 5.0, "uid-c"), Expired("ns/z", 5.0, "uid-z")) == plan.expired
+    assert (Lost("ns/c", 5.0, "uid-c"), Lost("ns/z", 5.0, "uid-z")) == lost_of(plan)
     assert 7.0 == plan.wake_at
 
 
 def test_without_a_plugin_that_elects_there_is_no_election(opened: Opened) -> None:
-    lost = (Expired("ns/a", 0.0),)
-    made = cluster(node("n1"), gang("a"), Elect("ns/a", 0.0), Lock("n1", "ns/a", 0.0), expired=lost)
-    assert (None, (), ()) == ((plan := plan_of(opened(made))).elect, plan.locks, plan.expired)
+    lost = (Lost("ns/a", 0.0),)
+    made = cluster(node("n1"), gang("a"), Elect("ns/a", 0.0), Lock("n1", "ns/a", 0.0), facts=facts(*lost))
+    assert (None, (), ()) == ((plan := plan_of(opened(made))).elect, plan.locks, lost_of(plan))
     kept = plan_of(opened(made, [electing]))
-    assert (Elect("ns/a", 0.0), (Lock("n1", "ns/a", 0.0),), lost) == (kept.elect, kept.locks, kept.expired)
+    assert (Elect("ns/a", 0.0), (Lock("n1", "ns/a", 0.0),), lost) == (kept.elect, kept.locks, lost_of(kept))
 
 
 @pytest.mark.parametrize(
@@ -137,9 +139,9 @@ def test_a_lock_of_another_job_or_on_a_missing_node_is_released(opened: Opened, 
 
 
 def test_a_lost_election_is_forgotten_with_its_job(opened: Opened) -> None:
-    lost = (Expired("ns/a", 0.0, "uid-a"), Expired("ns/gone", 0.0, "uid-gone"), Expired("ns/b", 0.0, "uid-of-old-b"))
-    made = cluster(node("n1"), gang("a", uid="uid-a"), gang("b", uid="uid-b"), expired=lost)
-    assert lost[:1] == plan_of(opened(made, [electing])).expired
+    lost = (Lost("ns/a", 0.0, "uid-a"), Lost("ns/gone", 0.0, "uid-gone"), Lost("ns/b", 0.0, "uid-of-old-b"))
+    made = cluster(node("n1"), gang("a", uid="uid-a"), gang("b", uid="uid-b"), facts=facts(*lost))
+    assert lost[:1] == lost_of(plan_of(opened(made, [electing])))
 
 
 @pytest.mark.parametrize(
@@ -182,6 +184,11 @@ def test_reasons_say_since_when(opened: Opened) -> None:
         cluster(node("n1"), gang("a", queue="no", created=3.0), gang("b", queue="no", created=3.0, waiting_since=4.0))
     )
     assert [3.0, 4.0] == [w.reasons[0].since for w in plan_of(session).waiting]
+
+
+def test_the_plugin_gang_refuses_nothing_where_it_does_not_run(opened: Opened) -> None:
+    plan = plan_of(opened(cluster(node("n1"), gang("x", 0, minimum=2)), []))
+    assert [("maar", "NoPods")] == [(r.plugin, r.code) for wait in plan.waiting for r in wait.reasons]
 
 
 def test_notes_of_actions_are_added_once(opened: Opened) -> None:

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from maar.config.flags import FLAGS
-from maar.session.hooks import Hooks, Vote
+from maar.model.codes import NODES, Code
+from maar.model.reasons import Refusal
+from maar.session.hooks import Hooks, Limit, Vote
 from maar.session.register import Register, node_by_node, score_by_node
 from maar.session.session import Session
 from maar.testing.builders import cluster, gang, node
@@ -33,12 +35,18 @@ POINTS: dict[str, tuple[str, tuple[Callable[..., Any], ...]]] = {
     "score": ("scores", (lambda *_: None,)),
     "domains": ("domains", (lambda job: None,)),
     "target_job": ("target_job", (lambda jobs: None,)),
-    "reserved_nodes": ("reserved_nodes", (lambda job: None,)),
+    "lock_nodes": ("lock_nodes", (lambda job: None,)),
     "victim_tasks": ("victim_tasks", (lambda: (),)),
 }
 """Method of the register: the list of hooks, and something to register."""
 
-SHARED = {"limit": ("limits", "predicate"), "cluster_score": ("cluster_scores", "nodeOrder")}
+SHARED = {
+    "limit": ("counters", "predicate"),
+    "counter": ("counters", "predicate"),
+    "cluster_score": ("cluster_scores", "nodeOrder"),
+    "job_tie": ("job_ties", "jobOrder"),
+    "queue_order_by_job": ("queue_order", "queueOrder"),
+}
 """Methods that are controlled by the flag of another method."""
 
 
@@ -82,16 +90,17 @@ def test_an_entry_knows_who_registered_it() -> None:
 def test_a_predicate_for_one_node_at_a_time(opened: Callable[..., Session]) -> None:
     asked: list[tuple[int, int]] = []
 
-    def fits(shape: int, row: int) -> str:
+    def fits(shape: int, row: int) -> Refusal | None:
         asked.append((shape, row))
-        return ("", "too far", "too old", "too far")[row]
+        words = ("", "too far", "too old", "too far")[row]
+        return Refusal("mine", Code("Unfit", NODES), words) if words else None
 
     nodes = [node(f"n{i}") for i in range(4)]
     session = opened(cluster(nodes, gang("a")), [lambda session, on: on.predicate(node_by_node(fits, 4))])
     view = session.view(0)
     assert [True, False, False, False] == view.open.tolist()
-    assert [("too far", [1, 3]), ("too old", [2])] == [
-        (r.words, np.flatnonzero(r.nodes).tolist()) for _, r in view.causes
+    assert [("mine", "Unfit", "too far", [1, 3]), ("mine", "Unfit", "too old", [2])] == [
+        (r.plugin, r.code.name, r.words, np.flatnonzero(r.nodes).tolist()) for r in view.causes
     ]
     session.view(0)
     assert [(0, row) for row in range(4)] == asked
@@ -107,3 +116,23 @@ def test_a_score_for_one_node_at_a_time(opened: Callable[..., Session]) -> None:
         [lambda session, on: on.score(scores), lambda session, on: on.score(lambda shape, rows: np.ones(4)[rows])],
     )
     assert [1.0, 2.0, 3.0, 4.0] == session.view(0).score.tolist()
+
+
+def test_a_limit_is_not_asked_about_shapes_to_which_it_never_applies(opened: Callable[..., Session]) -> None:
+    asked: list[str] = []
+
+    def limit(shape: int, later: bool) -> Limit:
+        asked.append(f"limit {shape}")
+        return Limit(np.array([shape]), coupled=False)
+
+    def applies(shape: int) -> bool:
+        asked.append(f"applies {shape}")
+        return shape == 1
+
+    scene = cluster(node("n1", gpu=8), gang("a", gpu=1), gang("b", gpu=2))
+    session = opened(scene, [lambda session, on: on.limit(limit, applies)])
+    for _ in range(2):
+        assert [8, 1] == [session.capacity.room(session.job(i), i).sum() for i in range(2)]
+        session.state.touch(np.array([0]))
+        session.state.soften(not session.state.soft)
+    assert ["applies 0", "applies 1", "limit 1", "limit 1"] == asked

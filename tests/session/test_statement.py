@@ -31,7 +31,7 @@ def session(opened: Callable[..., Session]) -> Session:
         )
     )
     counts = made.state.column(2)
-    made.state.listen(lambda job, shape, n: made.state.add(counts, job, n))
+    made.state.listen(lambda job, shape, rows, n, sign: made.state.add(counts, job, sign * n.sum()))
     vars(made)["counts"] = counts
     return made
 
@@ -78,7 +78,7 @@ def test_leaving_without_commit_undoes_everything(session: Session) -> None:
         lambda s: s.date_target(),
         lambda s: s.expire_target(),
         lambda s: s.clear_target(),
-        lambda s: s.state.hold(1, 1, np.array([0]), np.array([2])),
+        lambda s: s.state.reserve(1, 1, np.array([0]), np.array([2])),
         lambda s: s.state.soften(),
     ],
 )
@@ -204,6 +204,33 @@ def test_nominate_and_withdraw(session: Session) -> None:
     assert 2 == session.state.job_allocated[1, gpu]
     session.state.withdraw(task)
     assert before == contents(session)
+
+
+def test_listeners_hear_on_which_nodes_tasks_come_and_go(session: Session) -> None:
+    """A charge may depend on the node."""
+    heard: list[tuple[int, list[int], list[int], int]] = []
+    session.state.listen(lambda job, _, rows, counts, sign: heard.append((job, rows.tolist(), counts.tolist(), sign)))
+    bind(session)
+    session.state.evict(number(session, "ns/a-1"))
+    session.state.withdraw(nominate_second(session))
+    session.state.reserve(1, 1, np.array([0, 1]), np.array([1, 2]))
+    session.state.let_go(1)
+    session.state.charge(1, 1, 3)
+    assert heard == [
+        (1, [0], [1], 1),
+        (0, [1], [1], -1),
+        (1, [1], [1], 1),
+        (1, [1], [1], -1),
+        (1, [0, 1], [1, 2], 1),
+        (1, [0, 1], [1, 2], -1),
+        (1, [-1], [3], 1),
+    ]
+
+
+def nominate_second(session: Session) -> int:
+    task = number(session, "ns/b-1")
+    session.state.nominate(1, int(session.snapshot.tasks.shape[task]), np.array([task]), np.array([1]), np.array([1]))
+    return task
 
 
 def test_a_pod_on_a_node_that_has_gone_can_be_evicted(opened: Callable[..., Session]) -> None:

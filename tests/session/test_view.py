@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from maar.model.codes import NODES, Code
+from maar.model.reasons import Refusal
 from maar.model.resources import Floats, Ints
 from maar.model.tasks import Status
-from maar.session.hooks import Rejection
 from maar.session.register import Register
 from maar.session.session import Session
 from maar.session.view import best_first
@@ -55,7 +56,7 @@ def session(opened: Callable[..., Session]) -> Session:
 
     def close(session: Session, on: Register) -> None:
         closed = np.array([False, False, False, True])
-        on.predicate(lambda shape: [Rejection("Closed", "closed", closed)])
+        on.predicate(lambda shape: [Refusal("test", Code("Closed", NODES), "closed", closed)])
 
     return opened(
         cluster(

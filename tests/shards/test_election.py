@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.support.shards import check_step
+from tests.support.shards import check_step, electing
 from tests.support.simulated_shards import Shards
 
 from maar.config.file import default_config
@@ -23,10 +23,8 @@ from maar.shards.slots import slot_of
 from maar.shards.wants import DEADLINE, ELECTED, FIRST_PAUSE, Pause, Want
 from maar.testing.builders import Gang, cluster, gang, node, shape, tasks
 
-DEFAULT = default_config(catalog())
-TIERS = tuple(tuple(option for option in tier if option.name != "proportion") for tier in DEFAULT.tiers)
-CONFIG = replace(DEFAULT, tiers=TIERS)
-"""Without `proportion`: each of three queues would have one of three nodes."""
+CONFIG = electing(default_config(catalog()))
+"""Without `proportion`: each of three queues would have one of three nodes. Jobs are elected without a wait."""
 NOW = 100.0
 SLOTS = {slot_of(name): shard for shard, name in enumerate("abc")} | {
     slot_of(name): shard for shard, name in enumerate(("red", "blue", "green"))

@@ -1,4 +1,4 @@
-"""The shard protocol (docs/shards.md), explored exhaustively on small clusters, whole and with each rule broken."""
+"""The shard protocol (docs/shards-model.md), explored in full on small clusters, whole and with each rule broken."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.shards.model.explore import Counterexample, TooManyStates, explore
 from tests.shards.model.rules import Rules
 from tests.shards.model.setting import Setting
 
-PAGE = (Path(__file__).parents[2] / "docs" / "shards.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "shards-model.md").read_text()
 
 
 @pytest.mark.slow
@@ -21,7 +21,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "shards.md").read_text()
 def test_no_state_breaks_an_invariant_and_every_job_can_run(setting: Setting) -> None:
     found = explore(setting)
     assert found.counterexample is None, f"\n{found.counterexample}"
-    assert f"| {setting.name} | {found.states:,} |" in PAGE, f"docs/shards.md: {found.states:,} states now"
+    assert f"| {setting.name} | {found.states:,} |" in PAGE, f"docs/shards-model.md: {found.states:,} states now"
 
 
 def test_the_page_counts_all_states() -> None:

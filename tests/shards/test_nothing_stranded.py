@@ -7,7 +7,7 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.support import shard_scenes
-from tests.support.shards import gpus_placed, left_over, settled, turns, workload
+from tests.support.shards import electing, gpus_placed, left_over, settled, turns, workload
 from tests.support.strategies import clusters, described, elastic_clusters
 
 from maar.config.file import default_config, default_text, read_config
@@ -90,9 +90,8 @@ def test_pods_tied_to_nodes_of_any_shard_are_not_stranded() -> None:
 
 
 def test_a_large_job_starts_although_small_ones_flow_into_other_shards() -> None:
-    """Nodes are locked for it. Without the plugin `proportion`, which would keep room for its queue by itself."""
-    tiers = tuple(tuple(option for option in tier if option.name != "proportion") for tier in CONFIG.tiers)
-    config = replace(CONFIG, tiers=tiers)
+    """Nodes are locked for it."""
+    config = electing(CONFIG)
     turns_needed = [shard_scenes.start_of_large(seed, 2 + seed % 3, config, 40) for seed in range(5)]
     assert None not in turns_needed, turns_needed
     never = replace(config, actions=tuple(a for a in config.actions if a.name != "reserve"))

@@ -9,8 +9,10 @@ from msgspec.structs import replace
 from tests.support.shards import left_over, settled, workload
 from tests.support.simulated_shards import Shards
 
-from maar.config.file import default_config
+from maar.config.config import Config, Registration
+from maar.config.file import default_config, read_config
 from maar.decide import decide
+from maar.model.facts import About
 from maar.model.jobs import Closeness
 from maar.model.plan import Bind
 from maar.model.queues import Queue
@@ -18,6 +20,10 @@ from maar.model.selectors import NodeTerm, Requirement
 from maar.model.snapshot import Budget, Cluster, Snapshot
 from maar.model.tasks import Status
 from maar.registry import catalog
+from maar.session.journal import Journal
+from maar.session.memory import Memory, Moment, Remember, later
+from maar.session.register import Register
+from maar.session.session import Session
 from maar.shards.map import ShardMap
 from maar.shards.shard import Lend, Standing, Step, step
 from maar.shards.slots import slot_of
@@ -34,10 +40,12 @@ QUEUES = (Queue("red"), Queue("blue"))
 NODES = tuple(node(name, gpu=4) for name in ("a1", "a2", "b1", "b2"))
 
 
-def taken(of: Cluster, shard: int, owners: ShardMap = OWNERS, now: float = NOW, **known: Any) -> Step:
+def taken(
+    of: Cluster, shard: int, owners: ShardMap = OWNERS, now: float = NOW, config: Config = CONFIG, **known: Any
+) -> Step:
     uses = frozenset(n.name for n in of.nodes if owners.owner_of(n.name) == shard)
     queues = frozenset(name for name in ("red", "blue", "default") if owners.shard_of(name) == shard)
-    return step(Snapshot(of), CONFIG, now, Standing(frozenset({shard}), owners, uses, queues, **known))
+    return step(Snapshot(of), config, now, Standing(frozenset({shard}), owners, uses, queues, **known))
 
 
 def want(job: str, nodes: str, shard: int = 1, **fields: Any) -> Want:
@@ -355,6 +363,59 @@ def test_an_elastic_job_grows_on_own_nodes_and_on_others_after_they_are_lent() -
     assert ([2], {}) == ([change.after for change in small.plan.resize], nodes_of(small))
     scene = cluster(*NODES, *QUEUES, elastic("e", 1, 4, gpu=4, on=["a1"], job={"queue": "red"}))
     before = taken(scene, 0)
-    assert ((), (), {"e": ("a2", "b1", "b2")}) == (before.plan.resize, before.plan.hold, nodes_of(before))
+    assert ((), (), {"e": ("a2", "b1", "b2")}) == (before.plan.resize, before.plan.reserve, nodes_of(before))
     after = taken(scene, 0, OWNERS.lent("b1", 0).lent("b2", 0), wants=before.wants)
     assert [("ns/e", 4)] == [(change.job, change.after) for change in after.plan.resize]
+
+
+def test_role_minimums_that_do_not_count_keep_nothing_back() -> None:
+    """Their sum is above the minimum of the gang, so two pods on own nodes are enough."""
+    made = gang("g", roles={"w": 3}, minimum=2, role_min={"w": 3}, gpu=4, queue="red")
+    result = taken(cluster(*NODES, *QUEUES, made), 0)
+    assert {"a1", "a2"} == {b.node for b in result.plan.bind}
+
+
+def test_a_gang_that_lacks_a_role_may_use_any_node_while_it_is_paused() -> None:
+    """Its workers run, its master fits on a node of the other shard only: it is not released."""
+    on = ["a1", "a2"]
+    made = gang(
+        "g", roles={"w": 2, "m": 1}, minimum=2, role_min={"m": 1}, gpu=4, queue="red", on=on, task={"controlled": True}
+    )
+    paused = (Pause("ns/g", "", NOW + FIRST_PAUSE, FIRST_PAUSE),)
+    result = taken(cluster(*NODES, *QUEUES, made), 0, pauses=paused)
+    assert () == result.plan.evict
+    assert ["g"] == list(nodes_of(result))
+
+
+class Clerk:
+    """Remembers of every object when it was last seen."""
+
+    def __init__(self, arguments: object) -> None: ...
+
+    def open(self, session: Session, on: Register) -> None:
+        nodes, queues = session.snapshot.nodes.names, [queue.name for queue in session.snapshot.queues.queues]
+        jobs = [job.key for job in session.snapshot.jobs.jobs]
+        for about, keys in zip(About, ([""], queues, jobs, nodes), strict=True):
+            for key in keys:
+                on.remember(LAST[about]).set(Moment(session.now), key)
+
+
+LAST = {about: Remember(f"last-{about}", about, Moment, later) for about in About}
+
+
+def test_a_shard_remembers_of_its_own_and_leaves_what_others_remember() -> None:
+    known = catalog()
+    more = replace(known, plugins={**known.plugins, "clerk": Registration("clerk", Clerk)})
+    config = read_config("actions: allocate\ntiers: [{plugins: [{name: gang}, {name: clerk}]}]\n", "test", more).config
+    scene = cluster(*NODES, *QUEUES, gang("mine", queue="red", uid="1"), gang("theirs", queue="blue", uid="2"))
+    before = replace(scene, facts=decide(Snapshot(scene), config, 1.0).facts)
+    first, second = (taken(before, shard, config=config).plan.facts for shard in (0, 1))
+    own = {("cluster", ""), ("queue", "red"), ("job", "ns/mine"), ("node", "a1"), ("node", "a2")}
+    theirs = {("cluster", ""), ("queue", "blue"), ("job", "ns/theirs"), ("node", "b1"), ("node", "b2")}
+    assert own <= {(f.about, f.key) for f in first if f.value == {"at": NOW}}
+    assert theirs - {("cluster", "")} <= {(f.about, f.key) for f in first if f.value == {"at": 1.0}}
+    merged = Memory(Snapshot(replace(scene, facts=(*first, *second))), Journal(), NOW)
+    found = {
+        (what.about, key) for what in LAST.values() for key, at in merged.of("clerk", what).items() if at.at == NOW
+    }
+    assert own | theirs <= found, "what two shards wrote, together"

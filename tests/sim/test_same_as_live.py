@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from tests.support.elastic_story import Play, playing
 from tests.support.live import NAMESPACE, OUR_CRDS, connected, scheduling
+from tests.support.patience import PATIENCE
 
 from maar.config.file import read_config
 from maar.controller.settings.settings import Settings
@@ -155,7 +156,7 @@ async def comes_to(play: Play, expected: Places, what: str) -> None:
         return places
 
     try:
-        async with asyncio.timeout(60.0):
+        async with asyncio.timeout(PATIENCE):
             while await seen() != expected:
                 await asyncio.sleep(0.05)
     except TimeoutError:

@@ -211,3 +211,14 @@ def test_what_was_recorded_is_read_from_its_file(tmp_path: Path) -> None:
     file.write_bytes(file.read_bytes()[:-30] + b"x" * 30)
     with pytest.raises(TraceError, match=r"week\.rec: cycle 3: damaged"):
         load_trace(str(file))
+
+
+def test_a_gang_runs_from_the_pod_on_without_which_its_role_is_short() -> None:
+    def made(*on: str) -> Gang:
+        task = {"started": None}
+        return gang(
+            "a", roles={"w": 2, "ps": 1}, minimum=2, role_min={"ps": 1}, gpu=4, on=on, created=BEGIN, uid="u", task=task
+        )
+
+    trace = seen((0.0, [made()]), (10.0, [made("n1", "n1")]), (30.0, [made("n1", "n1", "n1")]), (50.0, []))
+    assert [(0.0, 20.0)] == [times(job) for job in trace.jobs]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tests.support.facts import facts, rounds_of
+
 from maar.model.plan import Plan, Ungate
 from maar.model.tasks import Gate, Status
 from maar.sim.virtual import Virtual
@@ -10,8 +12,8 @@ from maar.testing.builders import cluster, gang, node
 
 def test_it_remembers_when_plugins_evicted() -> None:
     virtual = Virtual.of(cluster(node("n1"), gang("a")))
-    virtual.carry_out(Plan(rounds={"tdm": 5.0}), 5.0)
-    assert {"tdm": 5.0} == virtual.snapshot().cluster.rounds
+    virtual.carry_out(Plan(facts=facts(rounds={"tdm": 5.0})), 5.0)
+    assert {"tdm": 5.0} == rounds_of(virtual.snapshot().cluster)
 
 
 def test_pods_lose_the_gates_that_a_plan_removes() -> None:

@@ -9,6 +9,7 @@ async with connected(kubeconfig) as cluster, scheduling(cluster):
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -204,14 +205,15 @@ class Live:
         return seen
 
     async def eventually(self, check: Callable[[], Any], what: str = "") -> None:
-        """Wait until a check, which may be a coroutine function, returns true."""
+        """Wait until a check, which may be a coroutine function, returns true. What is not found is not there yet."""
         end = time.monotonic() + PATIENCE
         while True:
-            answer = check()
-            if asyncio.iscoroutine(answer):
-                answer = await answer
-            if answer:
-                return
+            with contextlib.suppress(NotFound):
+                answer = check()
+                if asyncio.iscoroutine(answer):
+                    answer = await answer
+                if answer:
+                    return
             if time.monotonic() > end:
                 raise TimeoutError(f"did not come true in {PATIENCE} s: {what}")
             await asyncio.sleep(0.05)

@@ -26,7 +26,15 @@ from maar.kube.read.storage.claims import (
     is_bound,
     selected_node,
 )
-from maar.kube.wire.api_resources import CLAIMS, CSI_NODES, NODES, STORAGE_CLASSES, VOLUMES
+from maar.kube.wire.api_resources import (
+    CLAIMS,
+    CSI_CAPACITIES,
+    CSI_DRIVERS,
+    CSI_NODES,
+    NODES,
+    STORAGE_CLASSES,
+    VOLUMES,
+)
 from maar.kube.wire.volumes import PersistentVolume, PersistentVolumeClaim
 
 ZONE = "topology.kubernetes.io/zone"
@@ -176,6 +184,19 @@ def csi_node(name: str, limit: int) -> dict[str, Any]:
     driver = {"name": DRIVER, "nodeID": name, "topologyKeys": [ZONE], "allocatable": {"count": limit}}
     head = {"apiVersion": CSI_NODES.api_version, "kind": "CSINode", "metadata": {"name": name}}
     return {**head, "spec": {"drivers": [driver]}}
+
+
+def csi_driver() -> dict[str, Any]:
+    """The CSIDriver: it says how much storage is left."""
+    head = {"apiVersion": CSI_DRIVERS.api_version, "kind": "CSIDriver", "metadata": {"name": DRIVER}}
+    return {**head, "spec": {"storageCapacity": True}}
+
+
+def csi_capacity(zone: str, capacity: str, of: str = "disk") -> dict[str, Any]:
+    """A CSIStorageCapacity, named after its zone: how much storage of a class is left there."""
+    metadata = {"name": zone, "namespace": NAMESPACE}
+    head = {"apiVersion": CSI_CAPACITIES.api_version, "kind": "CSIStorageCapacity", "metadata": metadata}
+    return {**head, "storageClassName": of, "nodeTopology": {"matchLabels": {ZONE: zone}}, "capacity": capacity}
 
 
 def using(*claims: str) -> dict[str, Any]:

@@ -57,6 +57,9 @@ class QuickLoop(asyncio.SelectorEventLoop):
         self.clock = _Selector()
         self.began = time.time()
         super().__init__(self.clock)
+        # A timer is due within this time. By default it is a nanosecond: after some months that is less than the
+        # distance of two floats, and a timer for now would never be due.
+        self._clock_resolution = SHORTEST
 
     def time(self) -> float:
         return self.clock.passed

@@ -12,6 +12,7 @@ import numpy as np
 
 from maar.session.hooks import Hooks
 from maar.session.journal import Journal
+from maar.session.memory import Memory
 from maar.session.session import Session
 
 
@@ -25,6 +26,8 @@ def _plain(value: object) -> Any:
     match value:
         case Session() | Journal():
             return {name: _plain(v) for name, v in vars(value).items() if name not in value.CACHES}
+        case Memory():
+            return value.facts()
         case Hooks():
             return _plain(vars(value))
         case np.ndarray():

@@ -26,6 +26,19 @@ STEPS = 600
 """Steps after which shards that are not quiet have failed."""
 
 
+def electing(config: Config) -> Config:
+    """Jobs are elected without a wait. Without `proportion`, which would keep room for a job's queue by itself."""
+    tiers = tuple(
+        tuple(
+            replace(option, arguments=replace(option.arguments, after="0s")) if option.name == "reservation" else option
+            for option in tier
+            if option.name != "proportion"
+        )
+        for tier in config.tiers
+    )
+    return replace(config, tiers=tiers)
+
+
 def workload(seed: int, *, nodes: tuple[int, int] = (10, 40), busy: bool = True) -> Cluster:
     """Gangs of two to four top-level queues that ask for about as many GPUs as there are; some run already."""
     dice = random.Random(seed)

@@ -16,7 +16,7 @@ from maar.model.queues import QueueTree
 from maar.model.resources import Mask
 from maar.model.snapshot import Cluster, Snapshot
 from maar.shards.map import ShardMap
-from maar.shards.outside import with_promises_to_others
+from maar.shards.outside import with_room_of_others
 from maar.shards.scope import own_jobs
 from maar.shards.shard import Lend, Standing, Step, step
 from maar.shards.wants import Pause, Want
@@ -97,7 +97,7 @@ class Shards:
     def _carry_out(self, shard: int, taken: Step, snapshot: Snapshot, own: Mask) -> bool:
         before = self.virtual.version, self.owners, self.wants.get(shard, ())
         cluster = self.virtual.cluster() if self._witness is not None else None
-        self.virtual.carry_out(with_promises_to_others(taken.plan, snapshot, own), self.now)
+        self.virtual.carry_out(with_room_of_others(taken.plan, snapshot, own), self.now)
         for lend in taken.lends:
             self._lend(lend)
         longer = {pause.id: pause.length for pause in self.pauses.get(shard, ())}

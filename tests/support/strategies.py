@@ -194,7 +194,7 @@ def _elastic(draw: st.DrawFn, name: str, used: Rooms, nodes: list[str], gpus_onl
         members = members[:low]
         holds = ((members[0].node, size - low),) if size > low else ()
     suspended = state == "suspended" or not members[0].node
-    elastic = Elastic(low, low + more, of, size=size, requested=low, suspended=suspended, role="w", holds=holds)
+    elastic = Elastic(low, low + more, of, size=size, requested=low, suspended=suspended, role="w", reserved=holds)
     job = Job(key, queue=queue, min_member=low, priority=priority, created=created, elastic=elastic)
     return job, [] if suspended else members
 
@@ -254,7 +254,7 @@ def described(cluster: Cluster) -> str:
         what = f"{job.key} in {job.queue}: minimum {job.min_member} {job.role_min or ''} priority {job.priority}"
         lines.append(f"{what} created {job.created:g} {job.phase} {'' if job.preempts else 'never preempts'}")
         if (e := job.elastic) is not None:
-            lines.append(f"  elastic {e.min}..{e.max} size {e.size} suspended {e.suspended} holds {e.holds}")
+            lines.append(f"  elastic {e.min}..{e.max} size {e.size} suspended {e.suspended} holds {e.reserved}")
         for t in (t for t in cluster.tasks if t.job == job.key):
             guard = [n for n in ("critical", "resident") if getattr(t, n)] + [*t.budgets]
             guard += [] if t.preemptable else ["pinned"]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+import time
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -20,12 +21,11 @@ from maar.kube.client.api import Api
 from maar.kube.kinds import volcano_podgroup
 from maar.kube.wire.api_resources import PODS
 from maar.web.addresses import Address
-from maar.web.api.access import SECONDS
 from maar.web.api.certificate import Certificate
 from maar.web.api.desk import Api1
 from maar.web.api.limits import Guard, Limits
 from maar.web.api.main import Options, answering
-from maar.web.api.mirror import Mirror, until_ready
+from maar.web.api.mirror import Mirror
 from maar.web.api.server import serving
 from maar.web.forecasting.keeper import Keeper, Pace
 from maar.web.workers.pool import Pool
@@ -167,7 +167,7 @@ async def webbing(
     pace: Pace | None = None,
     history: str = "none",
     pool: Pool | None = None,
-    believed: float = SECONDS,
+    clock: Callable[[], float] = time.monotonic,
 ) -> AsyncIterator[Web]:
     """A `maar web` that has decided once; with a `pace` it makes forecasts."""
     async with EmbeddedServer(parts=parts) as server, connected(server.kubeconfig(tmp_path / "kubeconfig")) as cluster:
@@ -181,13 +181,13 @@ async def webbing(
             await cluster.api.create(f"/api/v1/namespaces/{MINE}/serviceaccounts", {"metadata": {"name": name}})
         api: Api = cluster.api
         options = Options(
-            Address(host, 0),
+            address=Address(host, 0),
             anonymous=anonymous,
             allow_writes=writes,
             every=0.05,
             recordings=recordings,
             pace=pace,
-            believed=believed,
+            clock=clock,
         )
         known, log = History(history, write=False, refresh=0.2), ForecastLog(history)
         async with (
@@ -203,7 +203,8 @@ async def webbing(
                 web = Web(server, cluster, mirror, answers, guard, session, f"{scheme}://127.0.0.1:{port}")
                 web.keeper = keeper
                 server.handler.allows = web.allows
-                await until_ready(mirror)
+                while mirror.not_ready():
+                    await asyncio.sleep(0.02)
                 yield web
             finally:
                 for task in running:

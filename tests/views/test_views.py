@@ -7,11 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 from msgspec.structs import replace
+from tests.support.subgroups import divided
 
 from maar.config.file import default_config
 from maar.decide import decide
+from maar.model.facts import About, Fact
 from maar.model.plan import Admit, Bind, Elect, Evict, Lock, Nominate, Plan, Resize
 from maar.model.queues import Queue
+from maar.model.reserved import NAME, OWNER, Place, Reserved
 from maar.model.selectors import Taint
 from maar.model.snapshot import Cluster, Snapshot
 from maar.registry import catalog
@@ -52,6 +55,11 @@ def scene() -> Cluster:
         gang("theirs/waits", 1, gpu=8, queue="red", created=1.0),
         elastic("mine/sleeps", 1, 4, gpu=8),
     )
+
+
+def elected() -> Cluster:
+    """The same, with a node locked for the elected job."""
+    return msgspec.structs.replace(scene(), elect=Elect("theirs/waits", 3.0), locks=(Lock("n1", "theirs/waits", 3.0),))
 
 
 def jobs(seen: Sight) -> dict[str, JobView]:
@@ -95,9 +103,7 @@ def test_a_node_has_its_state() -> None:
 
 
 def test_a_reservation_is_seen_and_its_job_only_by_some() -> None:
-    reserved = msgspec.structs.replace(
-        scene(), elect=Elect("theirs/waits", 3.0), locks=(Lock("n1", "theirs/waits", 3.0),)
-    )
+    reserved = elected()
     for sight, name in ((ALL, "theirs/waits"), (MINE, None)):
         (first, *_), whole = node_views(tally(reserved), sight), cluster_view(tally(reserved), sight)
         assert ("locked", True, name) == (first.state, first.locked, first.locked_for)
@@ -140,10 +146,11 @@ def test_the_whole_counts_everything_and_says_what_is_seen() -> None:
 
 
 def test_jobs_ahead_have_a_name_only_if_they_may_be_seen() -> None:
-    found = why(scene(), CONFIG, NOW, "mine/waits")
+    made = elected()
+    found = why(made, CONFIG, NOW, "mine/waits")
     assert found.place is not None
     for sight, name in ((ALL, "theirs/waits"), (MINE, None)):
-        detail = job_detail(tally(scene()), found, sight)
+        detail = job_detail(tally(made), found, sight)
         assert detail.place is not None
         assert (2, 2) == (detail.place.number, detail.place.waiting)
         assert [name] == [ahead.name for ahead in detail.place.ahead]
@@ -331,3 +338,26 @@ def test_the_answer_about_a_job_says_that_it_borrows() -> None:
     of = shared()
     detail = job_detail(of, why(scene(), CONFIG, NOW, "mine/waits", lambda: False), MINE)
     assert ("shards", "Borrowing") == (detail.reasons[0].plugin, detail.reasons[0].code)
+
+
+def test_a_gang_runs_with_its_roles_and_subgroups_only() -> None:
+    seen = tally(
+        cluster(
+            node("n1", gpu=8),
+            gang("roles", roles={"w": 2, "ps": 1}, minimum=2, role_min={"ps": 1}, on=["n1"] * 2),
+            divided("parts", [2, 2], size=2, least=2, minimum=2, on=["n1"] * 3),
+            gang("ignored", roles={"w": 2, "ps": 1}, minimum=2, role_min={"ps": 1, "w": 2}, on=["n1"] * 2),
+        )
+    )
+    states = {job.key: seen.state(job.index) for job in seen.snapshot.jobs.jobs}
+    assert {"ns/roles": State.WAITING, "ns/parts": State.WAITING, "ns/ignored": State.RUNNING} == states
+
+
+@pytest.mark.parametrize(("kept", "expected"), [(1, State.WAITING), (2, State.STARTING)])
+def test_a_job_starts_in_reserved_room_with_the_minimums_of_its_roles(kept: int, expected: State) -> None:
+    """Its parameter server runs, and it lacks two workers: with room for one it has two pods, but not two workers."""
+    made = gang("a", roles={"ps": 1, "w": 2}, on=["n1"], minimum=2, role_min={"w": 2}, uid="u")
+    value = msgspec.to_builtins(Reserved(NOW + 50.0, (Place("n1", kept, made.tasks[0].shape.requests),)))
+    fact = Fact(OWNER, NAME, NOW, value, About.JOB, "ns/a", "u")
+    scene = replace(cluster(node("n1", cpu=9), made), facts=(fact,))
+    assert expected is Tally(Snapshot(scene), Plan(), NOW).state(0)

@@ -12,7 +12,6 @@ from tests.support.front import TEAM, Tokens, bearer, fronting, token
 from tests.support.sockets import until
 
 from maar.history.history import History
-from maar.web.front.access import KEPT, Kept
 from maar.web.front.limits import Limits, Rate
 from maar.web.front.routes import MEASUREMENTS
 
@@ -171,18 +170,6 @@ def test_measurements_and_reads_of_one_namespace_are_limited(tmp_path: Path) -> 
         assert 200 == (await send(bearer(token(OTHER)), "other", "GET"))[0]
 
     told(tmp_path, story, limits=Limits(measurements_each=Rate(0.001, 2), reads_each=Rate(0.001, 1)))
-
-
-def test_answers_are_kept_for_a_time_and_in_a_number() -> None:
-    now = [0.0]
-    kept = Kept(60.0, lambda: now[0])
-    kept.put(b"a", "user")
-    assert "user" == kept.get(b"a")
-    now[0] = 60.0
-    assert kept.get(b"a") is None
-    for number in range(KEPT + 1):
-        kept.put(b"%d" % number, "")
-    assert (None, "") == (kept.get(b"0"), kept.get(b"1"))
 
 
 def test_clients_with_one_new_token_cause_one_question(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from tests.support.patience import PATIENCE
 
 from maar.history.history import History
 from maar.web.addresses import Address, CannotServe, listening, read_address
+from maar.web.front.hosts import is_loopback, is_misled
 from maar.web.front.limits import Limits, Rate, client
 from maar.web.front.main import LINES, LONGEST_LINE, Log
 from maar.web.front.routes import HEALTH, MEASUREMENTS, PAGES
@@ -51,8 +52,8 @@ class Client:
     def send(self, text: str) -> None:
         self.writer.write(text.encode("latin-1"))
 
-    def get(self, path: str, method: str = "GET") -> None:
-        self.send(f"{method} {path} HTTP/1.1\r\nHost: maar\r\n\r\n")
+    def get(self, path: str, method: str = "GET", host: str = "localhost") -> None:
+        self.send(f"{method} {path} HTTP/1.1\r\nHost: {host}\r\n\r\n")
 
     async def answer(self, with_body: bool = True) -> tuple[int, dict[str, str], bytes]:
         head = (await self.reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
@@ -60,8 +61,8 @@ class Client:
         body = await self.reader.readexactly(int(headers["content-length"])) if with_body else b""
         return int(head[0].split()[1]), headers, body
 
-    async def status(self, path: str) -> int:
-        self.get(path)
+    async def status(self, path: str, host: str = "localhost") -> int:
+        self.get(path, host=host)
         return (await self.answer())[0]
 
     async def is_closed(self) -> bool:
@@ -101,6 +102,14 @@ def told(
                 await Client.close_all()
 
     asyncio.run(main())
+
+
+async def closing(story: Callable[[], Awaitable[None]]) -> None:
+    """Tell a story, and close its clients."""
+    try:
+        await story()
+    finally:
+        await Client.close_all()
 
 
 # -- pages
@@ -570,13 +579,7 @@ def test_health_and_metrics_may_have_their_own_addresses() -> None:
             common = Client(*await asyncio.open_connection("127.0.0.1", server.port(MEASUREMENTS)))
             assert {404} == {await common.status(path) for path in ("/healthz", "/readyz", "/metrics")}
 
-    async def main() -> None:
-        try:
-            await story()
-        finally:
-            await Client.close_all()
-
-    asyncio.run(main())
+    asyncio.run(closing(story))
 
 
 @pytest.mark.skipif(not IPV6, reason="no IPv6 here")
@@ -588,13 +591,52 @@ def test_it_serves_ipv6(host: str) -> None:
                 one = Client(*await asyncio.open_connection(where, server.port(HEALTH)))
                 assert 200 == await one.status("/healthz")
 
-    async def main() -> None:
-        try:
-            await story()
-        finally:
-            await Client.close_all()
+    asyncio.run(closing(story))
 
-    asyncio.run(main())
+
+# -- names that were made to lead here
+
+EVIL = ("evil.example", "evil.example:8080", "localhost.evil.example", "127.0.0.1.evil.example", "maar.maar-system", "")
+OURS = ("localhost", "LOCALHOST:8080", "127.0.0.1", "127.0.0.1:8080", "127.8.0.1", "[::1]", "[::1]:8080")
+
+
+@pytest.mark.parametrize("remote", ["127.0.0.1", "::1", "::ffff:127.0.0.1"])
+def test_from_this_host_only_its_own_names_lead_here(remote: str) -> None:
+    assert list(EVIL) == [host for host in (*EVIL, *OURS) if is_misled(host, remote)]
+    assert [] == [host for host in (*EVIL, *OURS) if is_misled(host, "10.0.0.1")], "a Service has any name"
+
+
+@pytest.mark.parametrize("where", ["127.0.0.1", pytest.param("::1", marks=pytest.mark.skipif(not IPV6, reason="IPv6"))])
+def test_a_page_of_another_site_cannot_read_metrics(where: str) -> None:
+    """DNS rebinding: for a browser, the name of the other site has the address of this host."""
+
+    async def story() -> None:
+        async with fronting(address=Address("", 0)) as server:
+            one = Client(*await asyncio.open_connection(where, server.port(PAGES)))
+            assert [403] * len(EVIL) == [await one.status("/metrics", host) for host in EVIL]
+            assert [200] * len(OURS) == [await one.status("/metrics", host) for host in OURS]
+            assert 200 == await one.status("/healthz", "evil.example"), "probes may use any name"
+            one.send("GET /metrics HTTP/1.0\r\n\r\n")
+            assert 403 == (await one.answer())[0], "no name at all"
+
+    asyncio.run(closing(story))
+
+
+def test_another_host_may_use_any_name() -> None:
+    """Prometheus scrapes the address of a pod, and people ask a Service by its name."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect(("192.0.2.1", 9))  # nothing is sent: it only chooses the address of this host
+        mine = probe.getsockname()[0]
+    if is_loopback(mine):
+        pytest.skip("this machine has no other address")
+
+    async def story() -> None:
+        async with fronting(address=Address("", 0)) as server:
+            one = Client(*await asyncio.open_connection(mine, server.port(PAGES)))
+            for host in (f"{mine}:8080", "maar.maar-system.svc:8080", "maar", "localhost"):
+                assert 200 == await one.status("/metrics", host), host
+
+    asyncio.run(closing(story))
 
 
 @pytest.mark.parametrize(
@@ -640,6 +682,8 @@ def test_what_cannot_be_served_is_told() -> None:
         ("2001:db8::ffff:2", "2001:db8::"),
         ("2001:db8:0:1::1", "2001:db8:0:1::"),
         ("fe80::1%eth0", "fe80::"),
+        ("::1", "::1"),
+        ("::ffff:127.0.0.1", "127.0.0.1"),
     ],
 )
 def test_limits_belong_to_an_address_or_a_network(host: str, its: str) -> None:

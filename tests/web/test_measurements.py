@@ -129,7 +129,7 @@ def test_an_epoch_of_two_sizes_is_marked(address: str, more: dict[str, object], 
         assert 202 == (await post(session, GOOD | more))[0]
         await history.settled()
         assert [resized] == [m["resized"] for m in (await get(session))[1]["measurements"]]
-        assert resized == (not history.curves())
+        assert resized == (not history.model.points())
 
     run(address, story)
 

@@ -16,9 +16,10 @@ from maar.model.snapshot import Cluster, Quota
 from maar.model.tasks import Status, Task
 from maar.registry import catalog
 from maar.testing.builders import GPU, cluster, elastic, gang, node, shape
+from maar.web.api.asking import WebEdit
 from maar.whatif.config_edits import SetAlgorithm, UseConfig
 from maar.whatif.edit import Edit, EditError, Scene
-from maar.whatif.edits import AnyEdit, applied, in_words
+from maar.whatif.edits import applied, in_words
 from maar.whatif.job_edits import AddJobs, EndJobs, SetMinimum, SetPriority, SetQueue, SetRequest
 from maar.whatif.node_edits import AddNodes, AddNodesLike, Cordon, EndReservation, RemoveNodes, Uncordon
 from maar.whatif.queue_edits import AddQueues, OpenQueue, SetAmounts, SetQuota, SetWeight
@@ -30,7 +31,7 @@ SCENE = Scene(
         node("n2", gpu=8, unschedulable=True, taints=[Taint("node.kubernetes.io/unschedulable", effect="NoSchedule")]),
         Queue("a", weight=2, capability={GPU: 8, "cpu": 4000}, open=False),
         gang("low", 2, gpu=2, on=["n1"], min_resources={GPU: 3}),
-        elastic("train", 2, 4, on=["n1", "n1"], holds=(("n1", 1),), beside=(shape(cpu=2),)),
+        elastic("train", 2, 4, on=["n1", "n1"], reserved=(("n1", 1),), beside=(shape(cpu=2),)),
         Elect("ns/low", 1.0),
         Lock("n1", "ns/low", 1.0),
         Quota("ns/team", {"pods": 4, "requests.cpu": 1000}),
@@ -124,7 +125,7 @@ def test_pods_of_a_removed_node_wait_if_they_are_created_again() -> None:
     assert ["n2"] == [node.name for node in made.nodes]
     assert [Status.PENDING] == [task.status for task in tasks(made, "ns/low")], "the bound pod had no controller"
     assert [(Status.PENDING, "")] * 2 == [(task.status, task.node) for task in tasks(made, "ns/train")]
-    assert ((), ()) == (bounds(made, "ns/train").holds, made.locks)
+    assert ((), ()) == (bounds(made, "ns/train").reserved, made.locks)
 
 
 def test_a_reservation_ends() -> None:
@@ -196,12 +197,12 @@ def test_edits_in_words(edit: Edit, words: str) -> None:
 
 @pytest.mark.parametrize("edit", [edit for edit, _ in WORDS], ids=[words for _, words in WORDS])
 def test_edits_are_read_from_json(edit: Edit) -> None:
-    assert [edit] == msgspec.json.decode(msgspec.json.encode([edit]), type=list[AnyEdit])
+    assert edit == msgspec.json.decode(msgspec.json.encode(edit), type=type(edit))
 
 
 def test_the_kind_of_an_edit_is_a_word() -> None:
     text = b'[{"edit": "set-weight", "queue": "a", "weight": 3}]'
-    assert [SetWeight("a", 3)] == msgspec.json.decode(text, type=list[AnyEdit])
+    assert [SetWeight("a", 3)] == msgspec.json.decode(text, type=list[WebEdit])
 
 
 def test_words_follow_the_edits_before() -> None:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, note, settings
 from tests.support import confs
 from tests.support.strategies import clusters, described, short
+from tests.support.subgroups import divided
 
 from maar.config.file import default_config
 from maar.model.jobs import Phase
@@ -75,3 +76,20 @@ def test_without_the_gang_plugin_one_pod_is_a_start() -> None:
     scene = cluster(node("n1", gpu=1), gang("a", 2, gpu=1))
     free = confs.ALLOCATE.replace("  - {name: gang}\n", "")
     assert (Start.WAITS, Start.STARTS) == (start(scene, config=confs.ALLOCATE), start(scene, config=free))
+
+
+def test_subgroups_count() -> None:
+    """Two subgroups of two start together. Three pods run, so one subgroup cannot work."""
+    made = divided("a", [2, 2], size=2, least=2, minimum=2, tier=None, on=["n1"] * 3)
+    scene = cluster(node("n1", gpu=4), made)
+    assert Start.WAITS is Outcome(Snapshot(scene), DEFAULT, Plan()).of("ns/a")
+    assert Start.STARTS is start(scene)
+    whole = divided("a", [2, 2], size=2, least=2, minimum=2, tier=None, on=["n1"] * 4)
+    assert Start.RUNS is start(cluster(node("n1", gpu=4), whole))
+
+
+def test_a_gang_that_lacks_a_subgroup_waits_and_more_gpus_start_it() -> None:
+    """One subgroup fits beside the pod that runs; the answer to "what would start it" is not "it starts"."""
+    made = divided("a", [2, 2], size=2, least=2, minimum=2, tier=None, on=["n1"] * 2)
+    assert Start.WAITS is start(cluster(node("n1", gpu=3), made))
+    assert Start.STARTS is start(cluster(node("n1", gpu=4), made))

@@ -20,6 +20,7 @@ from maar.model.tasks import Status
 from maar.registry import catalog
 from maar.testing.builders import GPU, cluster, elastic, gang, node
 from maar.testing.scenario import configured
+from maar.whatif.answer import decided
 from maar.whatif.changes import KINDS
 from maar.whatif.edit import Scene
 from maar.whatif.edits import in_words
@@ -44,6 +45,21 @@ def found(kind: str, scene: Cluster, config: Config = ALLOCATE, job: str = "ns/m
 
 def kinds(answer: Unblocked) -> set[str]:
     return {change.kind for change in answer.changes}
+
+
+def test_each_decision_is_asked_for_and_nothing_is_decided_twice() -> None:
+    scene = cluster(node("n1", gpu=8), gang("on", gpu=8, on=["n1"]), gang("mine", 1, gpu=8, created=50.0))
+    asked = 0
+
+    def go_on() -> bool:
+        nonlocal asked
+        asked += 1
+        return True
+
+    before = decided(Scene(scene, ALLOCATE), 100.0)
+    answer = unblock(scene, ALLOCATE, 100.0, "ns/mine", go_on, before=before)
+    assert {"end", "nodes"} <= kinds(answer)
+    assert asked == answer.decisions
 
 
 def test_a_reservation_is_released() -> None:

@@ -5,10 +5,10 @@ every switch of `kinds`.
 
 {{- define "maar.readingRules" -}}
 - apiGroups: [""]
-  resources: [nodes, pods, namespaces, resourcequotas, persistentvolumeclaims, persistentvolumes]
+  resources: [nodes, pods, namespaces, services, resourcequotas, persistentvolumeclaims, persistentvolumes]
   verbs: [get, list, watch]
 - apiGroups: [storage.k8s.io]
-  resources: [storageclasses, csinodes]
+  resources: [storageclasses, csinodes, csidrivers, csistoragecapacities]
   verbs: [get, list, watch]
 {{- if .Values.kinds.metrics }}
 # The real load of nodes, for the plugin `usage`; the metrics API cannot be watched.
@@ -100,7 +100,7 @@ every switch of `kinds`.
 #   verbs: [delete]
 {{- end }}
 - apiGroups: [""]
-  resources: [nodes]                # the annotations that lock a node for a job
+  resources: [nodes]                # the annotations that lock a node for a job; what plugins remember of a node
   verbs: [patch]
 - apiGroups: [""]
   resources: [persistentvolumeclaims, persistentvolumes]  # the node for a new volume; the claim of a free one
@@ -123,8 +123,8 @@ every switch of `kinds`.
   resources: [podgroups]            # the status too: Volcano's PodGroup has no subresource for it
   verbs: [patch]
 - apiGroups: [scheduling.volcano.sh]
-  resources: [queues]               # creates the queue `default` if it is missing
-  verbs: [create]
+  resources: [queues]               # creates the queue `default` if it is missing; what plugins remember of a queue
+  verbs: [create, patch]
 - apiGroups: [scheduling.volcano.sh]
   resources: [queues/status]        # what each queue uses
   verbs: [patch]

@@ -7,22 +7,19 @@ It places only best-effort pods, in the order of queues, jobs and tasks. A gang 
 from __future__ import annotations
 
 from maar.actions.allocate import give
-from maar.config.config import NoArguments
+from maar.config.config import WithoutArguments
 from maar.model.jobs import Job
 from maar.model.tasks import Status
-from maar.session.placement import Terms, groups_of, grow, missing, place
+from maar.session.gangs import missing
+from maar.session.placement import Terms, groups_of, place_more_parts, place_tasks
 from maar.session.session import Session
 from maar.session.subgroups import Part
 from maar.session.turns import Turns
 
 NAME = "backfill"
-Arguments = NoArguments
 
 
-class Backfill:
-    def __init__(self, arguments: NoArguments) -> None:
-        del arguments
-
+class Backfill(WithoutArguments):
     def execute(self, session: Session) -> None:
         waiting = [job for job in session.active() if _waits(session, job) and session.hooks.is_valid(job) is None]
         turns = Turns(session, waiting, skip_overused=False)
@@ -43,14 +40,14 @@ def _waits(session: Session, job: Job) -> bool:
 
 def fill(session: Session, job: Job) -> None:
     """Place the best-effort tasks of a job: first its missing minimum, if they complete it, then all that fit."""
-    promised = session.tasks_of(job, Status.NOMINATED)
-    free = session.snapshot.shapes.best_effort[session.snapshot.tasks.shape[promised]]
+    nominated = session.tasks_of(job, Status.NOMINATED)
+    free = session.snapshot.shapes.best_effort[session.snapshot.tasks.shape[nominated]]
     if not session.hooks.is_ready(job):
-        waits_for_room = missing(session, job)[0] == 0 and not free.all()
+        waits_for_room = not missing(session, job).total and not free.all()
         if waits_for_room or not give(session, job):
             return
     else:
-        for task in promised[free].tolist():
+        for task in nominated[free].tolist():
             session.state.withdraw(task)
     terms = Terms(within=session.open_to(job))
     if job.subgroups:
@@ -60,8 +57,8 @@ def fill(session: Session, job: Job) -> None:
             return all(best_effort[group.shape] for group, _ in part.needs)
 
         waiting = int(session.state.job_pending[job.index])
-        grow(session, job, terms, 1, waiting, is_free)
+        place_more_parts(session, job, terms, 1, waiting, is_free)
         return
     for group in groups_of(session, job):
         if session.snapshot.shapes.best_effort[group.shape]:
-            place(session, job, group, len(group.tasks), terms)
+            place_tasks(session, job, group, len(group.tasks), terms)

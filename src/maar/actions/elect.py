@@ -1,7 +1,7 @@
 """elect: choose the one job for which nodes are locked.
 
 An election holds until its job has started, is gone, or has used up its time (an argument of the reservation plugin).
-Only jobs that lack part of their minimum and have no promise for it can be elected. In every cycle the elected job is
+Only jobs that lack part of their minimum and no nominated room for it can be elected. In every cycle the elected job is
 checked as a candidate is: a job that empty nodes no longer help loses the election and its locks at once. So does a job
 that asks for more than at its election, and others have their turn first. A job of higher priority that still waits
 at the end of a cycle takes the election (`reserve`): locks for the present target would not keep others away from it.
@@ -14,27 +14,29 @@ from __future__ import annotations
 
 import math
 
-from maar.config.config import NoArguments
+from maar.config.config import WithoutArguments
 from maar.model.jobs import Job
 from maar.model.resources import PODS
 from maar.model.scope import place_of
 from maar.model.tasks import Status
 from maar.session.eviction.making_room import needs_of
-from maar.session.placement import missing
+from maar.session.gangs import missing
 from maar.session.session import Session
 
 NAME = "elect"
-Arguments = NoArguments
+RESERVE = "reserve"
+"""The action that locks nodes for the elected job."""
 
 
-class Elect:
+class Elect(WithoutArguments):
     """Keeps the elected job, or chooses a new one."""
 
-    def __init__(self, arguments: NoArguments) -> None:
-        del arguments
-
     def execute(self, session: Session) -> None:
-        if not session.hooks.target_job or target_of(session) is not None:
+        if not session.hooks.target_job:
+            return
+        if (standing := target_of(session)) is not None:
+            if session.config.has_action(RESERVE):
+                lock_for(session, standing)  # before others get what has become free there
             return
         foreign = session.target if session.target_is_foreign else None
         # After a lost election also jobs that rest: they were skipped only because nothing has changed for them.
@@ -46,6 +48,12 @@ class Elect:
         if target is not None:
             session.clear_target()
             session.set_target(target, demand_of(session, target))
+
+
+def lock_for(session: Session, target: Job) -> None:
+    """Lock one more node for the elected job, and unlock those that do not help it."""
+    for entry in session.hooks.lock_nodes:
+        entry.call(target)
 
 
 def outranking(session: Session, target: Job) -> Job | None:
@@ -60,7 +68,7 @@ def is_waiting(session: Session, job: Job) -> bool:
     """Whether the job lacks part of its minimum: its pods do not run, or are not created yet."""
     if session.is_pending(job):
         return bool(job.min_resources)
-    return session.hooks.is_valid(job) is None and missing(session, job)[0] > 0
+    return session.hooks.is_valid(job) is None and missing(session, job).total > 0
 
 
 def target_of(session: Session) -> Job | None:

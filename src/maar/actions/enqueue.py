@@ -13,23 +13,25 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from msgspec.structs import replace
 
-from maar.actions.preempt import lower_in_queue
-from maar.config.config import NoArguments
+from maar.config.config import WithoutArguments
+from maar.model.fitting import Mode
 from maar.model.jobs import Job, Phase
+from maar.model.minimum import has_minimum
+from maar.model.queues import closed
 from maar.model.reasons import Reason
 from maar.model.resources import Ints, in_words, total
 from maar.model.tasks import Status
-from maar.plugins.support.quotas import compared, may_be_promised
+from maar.plugins.support.quotas import compared, may_wait_for
 from maar.session.eviction.making_room import needs_of
-from maar.session.eviction.victims import CandidateBook, Candidates, Unit
+from maar.session.eviction.units import Unit
+from maar.session.eviction.victims import CandidateBook, Candidates
 from maar.session.hooks import Claim, Vote, combine_votes
+from maar.session.nominations import runs_lower
 from maar.session.session import Session
 from maar.session.turns import Turns
 
 NAME = "enqueue"
-Arguments = NoArguments
 
 NO_SHAPE = -1
 """A group without pods claims by its declared needs, not by the shape of a task."""
@@ -39,10 +41,7 @@ MAX_FAILED_TRIALS = 2000
 cycle. Tuned by hand: about 0.1 s, reached only by queues with thousands of possible victims."""
 
 
-class Enqueue:
-    def __init__(self, arguments: NoArguments) -> None:
-        del arguments
-
+class Enqueue(WithoutArguments):
     def execute(self, session: Session) -> None:
         pending = [job for job in session.active() if session.is_pending(job)]
         if not pending:
@@ -55,7 +54,7 @@ class Enqueue:
                 refusal = None
             if refusal is None:
                 session.admit(job)
-                desk.promise(job)
+                desk.admit(job)
             else:
                 session.note(job, refusal)
         desk.close()
@@ -74,15 +73,15 @@ class Line(NamedTuple):
 
 
 class Desk:
-    """Decides on admission: tracks the idle room, the promised part of it, and earlier refusals."""
+    """Decides on admission: tracks the idle room, the part of it that admitted groups lack, and earlier refusals."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._book = CandidateBook(session)
         self._schedulable = ~session.snapshot.nodes.unschedulable
         self._room: tuple[int, list[int]] | None = None
-        self._promised = [0] * len(session.snapshot.axes)
-        """Resources promised to groups whose pods are not all created; no other count includes them."""
+        self._lacked = [0] * len(session.snapshot.axes)
+        """What admitted groups lack whose pods are not all created; no other count includes it."""
         self._hopeless: dict[tuple[int, int, tuple[bool, ...]], list[list[int]]] = {}
         """Needs that were refused, by queue, priority and resources: larger needs are refused too."""
         self._lines: dict[tuple[bool, str, int], Line] = {}
@@ -91,20 +90,20 @@ class Desk:
         self._gone: list[int] = []
         """Tasks evicted on trial for admitted groups: they stay evicted for the next groups."""
         self._soft = session.state.soft
-        promised: dict[str, list[int]] = {}
+        lacked: dict[str, list[int]] = {}
         for i in session.snapshot.jobs.active:
             job = session.job(i)
             if session.snapshot.jobs.refused[i]:
                 continue
-            if job.phase is Phase.INQUEUE and len(session.snapshot.jobs.members[i]) < max(job.min_member, 1):
-                before = promised.setdefault(job.queue, [0] * len(self._promised))
-                if may_be_promised(session, job, lacks := self._lacks(job), before):
-                    promised[job.queue] = [a + b for a, b in zip(before, lacks, strict=True)]
-                    self.promise(job)
+            if job.phase is Phase.INQUEUE and not has_minimum(job, session.snapshot.tasks_of(i)):
+                before = lacked.setdefault(job.queue, [0] * len(self._lacked))
+                if may_wait_for(session, job, lacks := self._lacks(job), before):
+                    lacked[job.queue] = [a + b for a, b in zip(before, lacks, strict=True)]
+                    self.admit(job)
 
-    def promise(self, job: Job) -> None:
-        """Reserve what an admitted group needs and does not have."""
-        self._promised = [a + b for a, b in zip(self._promised, self._lacks(job), strict=True)]
+    def admit(self, job: Job) -> None:
+        """Count what an admitted group needs and does not have."""
+        self._lacked = [a + b for a, b in zip(self._lacked, self._lacks(job), strict=True)]
 
     def _lacks(self, job: Job) -> list[int]:
         has = self._session.state.job_allocated[job.index].tolist()
@@ -118,28 +117,26 @@ class Desk:
     def refuse(self, job: Job) -> Reason | None:
         """Why a group is not admitted without evictions; `None` if it is."""
         session, queue = self._session, self._session.queue_of(job)
-        since = session.waiting_since(job)
         if not queue.open:
-            return Reason(NAME, "QueueClosed", f"queue `{queue.name}` is closed", queue=queue.name, since=since)
+            return closed(NAME, queue.name)
         if not (job.min_resources or job.quota_needs) or job.is_elastic:
             return None  # the size of an elastic job is already decided, and its room is kept
         accepted, vote = combine_votes((e.tier, e.call(job)) for e in session.hooks.job_enqueueable)
         if accepted:
             return self._no_room(job) if vote is Vote.ABSTAIN else None
         if isinstance(vote, Reason):
-            return replace(vote, since=since)
-        return Reason(NAME, "Refused", "a plugin refused to admit it", queue=queue.name, since=since)
+            return vote
+        return Reason(NAME, "Refused", "a plugin refused to admit it", queue=queue.name)
 
     def _needs(self, job: Job) -> list[int]:
         return self._session.snapshot.axes.row(job.min_resources or {})
 
     def _idle(self) -> list[int]:
-        """Free and releasing room on schedulable nodes, without what is promised."""
+        """Free and releasing room on schedulable nodes, without what admitted groups lack."""
         state, rows = self._session.state, self._schedulable
         if self._room is None or self._room[0] != state.cursor:
-            free = self._session.snapshot.nodes.allocatable - state.used + state.releasing - state.nominated
-            self._room = state.cursor, total(np.maximum(free[rows], 0))
-        return [a - b for a, b in zip(self._room[1], self._promised, strict=True)]
+            self._room = state.cursor, total(np.maximum(self._session.capacity.free(Mode.LATER)[rows], 0))
+        return [a - b for a, b in zip(self._room[1], self._lacked, strict=True)]
 
     def _no_room(self, job: Job) -> Reason | None:
         """The first resource of which the group needs more than is idle."""
@@ -149,11 +146,8 @@ class Desk:
                 name, left = axes.names[d], max(idle[d], 0)
                 have = f"only {in_words(name, left)} idle and not promised to other jobs"
                 words = f"needs {in_words(name, needs[d])} {name}, {have}"
-                since = self._session.waiting_since(job)
                 lasting = f"not enough idle room: asks for {in_words(name, needs[d])} {name}"
-                return Reason(
-                    NAME, "NotEnoughIdle", words, name, needs[d], left, queue=job.queue, since=since, lasting=lasting
-                )
+                return Reason(NAME, "NotEnoughIdle", words, name, needs[d], left, queue=job.queue, lasting=lasting)
         return None
 
     # -- room that could be made
@@ -178,14 +172,14 @@ class Desk:
     def _is_silent(self, job: Job) -> bool:
         """Whether all its pods exist, and its minimum needs some for which nothing may be evicted."""
         snapshot = self._session.snapshot
-        if snapshot.tasks.all_preempt or snapshot.jobs.sizes[job.index] < max(job.min_member, 1):
+        if snapshot.tasks.all_preempt or not has_minimum(job, snapshot.tasks_of(job.index)):
             return False
         return not needs_of(self._session, job, claims=True)
 
     def _candidates(self, job: Job) -> Iterator[tuple[Candidates, bool]]:
         """Possible victims: in its own queue by preempt, in others by reclaim, if these actions are configured."""
         session = self._session
-        if session.config.has_action("preempt") and lower_in_queue(session, job):
+        if session.config.has_action("preempt") and runs_lower(session, job):
             yield self._book.others(Claim(job, NO_SHAPE, across_queues=False, priority=job.priority)), False
         if (
             session.config.has_action("reclaim")
@@ -206,6 +200,7 @@ class Desk:
                 if now is None or not self._helps(now, needs):
                     continue
                 if not candidates.agreed(now):
+                    candidates.refuse(now)
                     refused.append(unit)
                     continue
                 for task in now.tasks:
@@ -228,7 +223,7 @@ class Desk:
 
     def _could_suffice(self, job: Job, candidates: Candidates) -> bool:
         """Whether the room would suffice with all candidates gone."""
-        freed = total(candidates.room())
+        freed = total(self._session.capacity.of(candidates.left()))
         return all(
             needs <= idle + more
             for needs, idle, more in zip(self._needs(job), self._idle(), freed, strict=True)

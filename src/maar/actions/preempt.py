@@ -16,38 +16,42 @@ from collections.abc import Callable
 
 import numpy as np
 
-from maar.actions.allocate import promise
+from maar.actions import patience
+from maar.actions.allocate import nominate
 from maar.actions.shuffle import evict_named
-from maar.config.config import NoArguments
+from maar.model.fitting import Mode
 from maar.model.jobs import Job
-from maar.model.resources import Ints
 from maar.model.tasks import Status, Task
-from maar.session.eviction.making_room import Search, make_room, needs_of
-from maar.session.eviction.victims import CandidateBook, Unit, inside
+from maar.session.eviction.making_room import Search, needs_of, refusal
+from maar.session.eviction.units import Unit
+from maar.session.eviction.verdicts import kind_of
+from maar.session.eviction.victims import CandidateBook, inside
+from maar.session.gangs import missing
 from maar.session.hooks import Claim
-from maar.session.nominations import holds_lower, pass_on
-from maar.session.placement import Group, Terms, groups_of, lay, missing
+from maar.session.nominations import holds_lower, pass_on, runs_lower
+from maar.session.placement import Group, Terms, groups_of, place_exactly
 from maar.session.session import Session
 from maar.session.turns import Turns
 
 NAME = "preempt"
 
-Arguments = NoArguments
-"""Volcano's arguments have no effect: they tune its search, and Maar searches differently."""
+Arguments = patience.Arguments
 
 
 class Preempt:
     def __init__(self, arguments: Arguments) -> None:
-        del arguments
+        self._after = arguments.seconds()
 
     def execute(self, session: Session) -> None:
         waiting = [job for job in session.active() if may_claim(session, job)]
         # Who has no victims now has none later: evictions only make them fewer.
-        claiming = [job for job in waiting if lower_in_queue(session, job) or holds_lower(session, job)]
+        claiming = [job for job in waiting if runs_lower(session, job) or holds_lower(session, job)]
         turns, book = Turns(session, claiming, skip_overused=False), CandidateBook(session)
         while (job := turns.next()) is not None:
-            if session.hooks.is_starving(job) and take(session, job, book) and session.hooks.is_starving(job):
-                turns.again(job)
+            if session.hooks.is_starving(job) and take(session, job, book, self._after):
+                book.verdicts.clear()
+                if session.hooks.is_starving(job):
+                    turns.again(job)
         for job in waiting:
             if session.state.job_ready[job.index] and not job.subgroups:
                 take_inside(session, job)
@@ -64,36 +68,29 @@ def may_claim(session: Session, job: Job) -> bool:
     )
 
 
-def lower_in_queue(session: Session, job: Job) -> bool:
-    """Whether a job of lower priority runs in the job's queue; otherwise there are no victims."""
-    jobs = session.snapshot.jobs
-    queue = int(jobs.queue[job.index])
-
-    def lowest() -> float:
-        running = (jobs.queue == queue) & (session.state.job_ready > 0)
-        return float(jobs.priority[running].min()) if running.any() else float("inf")
-
-    return session.memo.current(NAME, queue, lowest) < job.priority
-
-
-def take(session: Session, job: Job, book: CandidateBook) -> bool:
-    """Make room for the missing minimum of a job."""
-    if not lower_in_queue(session, job) and not holds_lower(session, job):
+def take(session: Session, job: Job, book: CandidateBook, after: float = 0.0) -> bool:
+    """Make room for the missing minimum of a job, with evictions if it has waited long enough."""
+    if not runs_lower(session, job) and not holds_lower(session, job):
         return False
     needs = needs_of(session, job, claims=True)
     if not needs or has_slots(session, job, needs):
         return False
+    kind, pods = kind_of(session, job, needs), sum(count for _, count in needs)
+    is_hopeless = book.verdicts.is_hopeless(kind, pods)
     terms = Terms(later=True, within=session.open_to(job))
 
     def fits() -> bool:
-        if missing(session, job)[0]:
-            return promise(session, job, terms)
-        return lay(session, job, needs, terms) and session.hooks.is_nominated(job)
+        if missing(session, job).total:
+            return nominate(session, job, terms)
+        return place_exactly(session, job, needs, terms) and session.hooks.is_nominated(job)
 
-    if pass_on(session, job, fits):
+    if not is_hopeless and pass_on(session, job, fits):
         session.clear_notes(job)
         return True
-    if not lower_in_queue(session, job):
+    if not runs_lower(session, job) or not patience.may_evict(session, NAME, job, after):
+        return False
+    if (reason := book.verdicts.reason(kind, pods)) is not None:
+        session.note(job, reason)
         return False
     claim = Claim(job, needs[0][0].shape, across_queues=False, priority=job.priority)
     candidates = book.others(claim)
@@ -103,14 +100,19 @@ def take(session: Session, job: Job, book: CandidateBook) -> bool:
         of = f"{unit.words} of `{victim.key}` (priority {victim.priority})"
         return f"preempted: {of} for `{job.key}` (priority {job.priority})"
 
-    if len(candidates.tasks) and _evicts_fewer(session, job, Search(session, claim, candidates, why), needs):
-        session.clear_notes(job)
-        return True
-    return make_room(session, NAME, claim, candidates, needs, why)
+    if len(candidates.tasks) and not is_hopeless:
+        search = Search(session, claim, candidates, why)
+        if _evicts_fewer(session, job, search, needs) or search.run(needs):
+            session.clear_notes(job)
+            return True
+    reason = refusal(session, NAME, claim, candidates, needs)
+    book.verdicts.refuse(kind, pods, reason)
+    session.note(job, reason)
+    return False
 
 
 def _evicts_fewer(session: Session, job: Job, search: Search, needs: list[tuple[Group, int]]) -> bool:
-    """Make room with the promises of lower priorities passed on, if fewer tasks are then evicted than without."""
+    """Make room with the nominated room of lower priorities passed on, if fewer tasks are then evicted than without."""
     if not holds_lower(session, job):
         return False
     before = len(session.evictions)
@@ -124,17 +126,8 @@ def has_slots(session: Session, job: Job, needs: list[tuple[Group, int]]) -> boo
     if not all(session.snapshot.shapes.best_effort[group.shape] for group, _ in needs):
         return False
     usable = session.open_to(job)
-    fits = [_beside_placed_pods(session, group.shape) for group, _ in needs]
-    free = [int((there if usable is None else there[usable]).sum()) for there in fits]
+    free = [int(session.capacity.room(job, group.shape, Mode.LATER, usable).sum()) for group, _ in needs]
     return min(free) >= sum(count for _, count in needs)
-
-
-def _beside_placed_pods(session: Session, shape: int) -> Ints:
-    """How many tasks of a shape each node takes after releasing pods are gone."""
-    fits = session.view(shape, later=True).fits
-    for _, limit in session.limits(shape, True):
-        fits = np.minimum(fits, limit.room)
-    return fits
 
 
 def take_inside(session: Session, job: Job) -> None:

@@ -6,31 +6,35 @@ in preempt: nothing is evicted unless the whole missing minimum then fits.
 
 from __future__ import annotations
 
+from maar.actions import patience
 from maar.actions.preempt import may_claim
-from maar.config.config import NoArguments
 from maar.model.jobs import Job
-from maar.session.eviction.making_room import make_room, needs_of
-from maar.session.eviction.victims import CandidateBook, Unit
+from maar.session.eviction.making_room import Search, needs_of, refusal
+from maar.session.eviction.units import Unit
+from maar.session.eviction.victims import CandidateBook
 from maar.session.hooks import Claim
 from maar.session.session import Session
 from maar.session.turns import Turns
 
 NAME = "reclaim"
 
-Arguments = NoArguments
-"""Volcano's arguments have no effect: they tune its search, and Maar searches differently."""
+Arguments = patience.Arguments
 
 
 class Reclaim:
     def __init__(self, arguments: Arguments) -> None:
-        del arguments
+        self._after = arguments.seconds()
 
     def execute(self, session: Session) -> None:
         book = CandidateBook(session)
         claiming = [job for job in session.active() if others_run(session, job) and may_claim(session, job)]
         turns = Turns(session, claiming)
         while (job := turns.next()) is not None:
-            if session.hooks.is_starving(job) and take_back(session, job, book) and session.hooks.is_starving(job):
+            if (
+                session.hooks.is_starving(job)
+                and take_back(session, job, book, self._after)
+                and session.hooks.is_starving(job)
+            ):
                 turns.again(job)
 
 
@@ -43,12 +47,14 @@ def others_run(session: Session, job: Job) -> bool:
     )
 
 
-def take_back(session: Session, job: Job, book: CandidateBook) -> bool:
-    """Make room in other queues for the missing minimum of a job."""
+def take_back(session: Session, job: Job, book: CandidateBook, after: float = 0.0) -> bool:
+    """Make room in other queues for the missing minimum of a job, if it has waited long enough."""
     needs = needs_of(session, job, claims=True)
     if not needs or all(session.snapshot.shapes.best_effort[group.shape] for group, _ in needs):
         return False
     if not all(session.hooks.may_take(job, group.shape, count) for group, count in needs):
+        return False
+    if not patience.may_evict(session, NAME, job, after):
         return False
     claim = Claim(job, needs[0][0].shape, across_queues=True, priority=job.priority)
     candidates = book.others(claim)
@@ -58,4 +64,10 @@ def take_back(session: Session, job: Job, book: CandidateBook) -> bool:
         of = f"{unit.words} of `{victim.key}` (queue `{victim.queue}`)"
         return f"reclaimed: {of} for `{job.key}` (queue `{job.queue}`)"
 
-    return len(candidates.tasks) > 0 and make_room(session, NAME, claim, candidates, needs, why)
+    if not len(candidates.tasks):
+        return False
+    if Search(session, claim, candidates, why).run(needs):
+        session.clear_notes(job)
+        return True
+    session.note(job, refusal(session, NAME, claim, candidates, needs))
+    return False

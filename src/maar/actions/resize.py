@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from maar.config.config import NoArguments
+from maar.config.config import WithoutArguments
 from maar.model.jobs import Job, OnHold
 from maar.session.resizing.pool_sizes import PoolSizes
 from maar.session.resizing.pools import pools_of
@@ -17,13 +17,9 @@ from maar.session.resizing.workers import elastic_of, is_ending, set_size
 from maar.session.session import Decision, Session
 
 NAME = "resize"
-Arguments = NoArguments
 
 
-class Resize:
-    def __init__(self, arguments: NoArguments) -> None:
-        del arguments
-
+class Resize(WithoutArguments):
     def execute(self, session: Session) -> None:
         for job in session.elastic():
             if session.is_held(job):

@@ -2,27 +2,24 @@
 
 Plugins name them (the hook `victim_tasks`): `tdm` at the end of a window, `rescheduling` on busy nodes. No other job
 gets the room at once, so the brakes count such evictions for the job itself, all or nothing. The action never evicts
-part of a gang, nor a protected pod, whatever a plugin names.
+part of a gang, nor a protected pod, whatever a plugin names. If the plugin proved room for what leaves, it is reserved.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from maar.config.config import NoArguments
+from maar.config.config import WithoutArguments
 from maar.model.plan import Cause
 from maar.session.eviction.departures import unit_for
 from maar.session.hooks import Departure, Departures, Entry
+from maar.session.reserving import reserve
 from maar.session.session import Session
 
 NAME = "shuffle"
-Arguments = NoArguments
 
 
-class Shuffle:
-    def __init__(self, arguments: NoArguments) -> None:
-        del arguments
-
+class Shuffle(WithoutArguments):
     def execute(self, session: Session) -> None:
         evict_named(session, session.hooks.victim_tasks)
 
@@ -47,4 +44,5 @@ def _leave(session: Session, departure: Departure) -> bool:
     job = session.job(int(session.snapshot.tasks.job[tasks[0]]))
     for task in sorted(tasks):
         session.evict(task, job, departure.reason, Cause.SHUFFLED)
+    reserve(session, job, departure.room, departure.until)
     return True

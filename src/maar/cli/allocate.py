@@ -14,13 +14,13 @@ from rich.table import Table
 
 from maar.cli.algorithms import WithAlgorithms
 from maar.cli.support.allocate_file import MOST, read_jobs
-from maar.cli.support.exits import BadInput, Problem
+from maar.cli.support.exits import Problem
 from maar.cli.support.inputs import OUTPUT, read_text, source_of
 from maar.cli.support.output import say, say_json
 from maar.cli.support.printing import printed
 from maar.config.arguments import read_arguments
 from maar.config.config import Registration
-from maar.config.problems import ConfigError, Findings
+from maar.config.problems import Findings
 from maar.elastic.allocate import InvalidPlan
 from maar.elastic.allocate import allocate as ask
 from maar.elastic.jobs import Ints, Jobs
@@ -56,8 +56,6 @@ def allocate(file: str, algorithm: Registration, gpus: int, settings: tuple[str,
     try:
         jobs = read_jobs(read_text(file), source_of(file))
         workers = ask(algorithm, jobs, gpus, arguments)
-    except ConfigError as error:
-        raise BadInput(*error.problems) from None
     except InvalidPlan as error:
         raise Problem(str(error)) from None
     if output == "json":

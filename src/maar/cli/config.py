@@ -12,12 +12,12 @@ import msgspec
 from rich import box
 from rich.table import Table
 
-from maar.cli.support.exits import BadInput, Problem
+from maar.cli.support.exits import Problem
 from maar.cli.support.inputs import LENIENT, read_text, source_of
 from maar.cli.support.output import escaped, say
 from maar.cli.support.printing import lines, printed
-from maar.config.config import ActionOption, Config, PluginOption, Registration
-from maar.config.file import ConfigError, default_text, read_config
+from maar.config.config import ActionOption, Config, Explained, PluginOption, Registration
+from maar.config.file import PROFILES, ConfigError, profile_text, read_config
 from maar.config.gangs import unstated_reclaim
 from maar.registry import catalog
 
@@ -40,25 +40,35 @@ def check(file: str, lenient: bool) -> None:
     is valid, 1 if it is invalid, 2 if it cannot be read.
     """
     source = source_of(file)
-    try:
-        text = read_text(file)
-    except ConfigError as error:
-        raise BadInput(*error.problems) from None
+    text = read_text(file)
     try:
         loaded = read_config(text, source, catalog(), lenient)
     except ConfigError as error:
         raise Problem(*error.problems, *([] if lenient else _way_out(text, source))) from None
     _print_config(source, loaded.config)
+    if loaded.config.pod_events:
+        say("pod-events: each bound pod gets an event, besides the event of its gang")
     for warning in loaded.warnings:
         say(escaped(f"warning: {warning}"))
     if note := unstated_reclaim(loaded.config):
         say(escaped(f"note: {source}: {note}"))
+    for option in (*loaded.config.actions, *(plugin for tier in loaded.config.tiers for plugin in tier)):
+        if isinstance(option.arguments, Explained):
+            for note in option.arguments.notes():
+                say(escaped(f"note: {source}: `{option.name}`: {note}"))
 
 
 @config.command()
-def show() -> None:
-    """Print Maar's default configuration, as a start for your own."""
-    say(default_text())
+@click.option(
+    "--profile",
+    type=click.Choice(PROFILES),
+    default=PROFILES[0],
+    show_default=True,
+    help="default: GPU jobs are packed. services: the only scheduler of a cluster with services and GPU jobs.",
+)
+def show(profile: str) -> None:
+    """Print Maar's default configuration, or another profile, as a start for your own."""
+    say(profile_text(profile))
 
 
 def _way_out(text: str, source: str) -> list[str]:

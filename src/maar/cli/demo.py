@@ -15,7 +15,7 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from maar.cli.support.exits import Ended, Exit
+from maar.cli.support.exits import Exit
 from maar.cli.support.output import escaped
 from maar.cli.support.printing import SafeConsole
 from maar.cli.support.trace_options import Finite, duration
@@ -57,7 +57,7 @@ def demo(keep: bool | None, page: bool, seconds: float | None, speed: float) -> 
         sys.stdout.reconfigure(errors="replace")  # for terminals without box-drawing characters
     if keep is None:
         keep = seconds is None and sys.stdin.isatty() and sys.stdout.isatty()
-    raise Ended(asyncio.run(_demo(keep, page, seconds, speed)))
+    raise click.exceptions.Exit(asyncio.run(_demo(keep, page, seconds, speed)))
 
 
 async def _demo(keep: bool, page: bool, seconds: float | None, speed: float) -> Exit:

@@ -21,6 +21,7 @@ from maar.history.address import NONE, default_address, read_address, shown
 from maar.history.errors import BadAddress, HistoryError
 from maar.history.news import FIRST
 from maar.history.store import Store
+from maar.model.words import meant
 
 
 @click.command()
@@ -41,15 +42,16 @@ def history(history_at: str | None, output: str, what: str | None) -> None:
     try:
         url = read_address(where)
         seen = _read(Store(url, write=False))
-    except BadAddress as error:
-        raise BadInput(str(error)) from None
+    except BadAddress:
+        raise
     except HistoryError as error:
         raise CannotRun(f"cannot read the history: {error}") from None
     if what is not None:
         names = seen.names()
         seen = seen.only(what)
         if not seen.jobs and not seen.categories:
-            raise BadInput(_unknown(what, names))
+            near = difflib.get_close_matches(what, names, n=1)
+            raise BadInput(f"unknown job or category `{what}`{meant(near)}")
     if output == "json":
         say_json(msgspec.json.format(msgspec.json.encode(seen)).decode())
     elif not seen.jobs and not seen.categories:
@@ -65,9 +67,3 @@ def _read(store: Store) -> Everything:
         return view(store.events(newest=FIRST), store.measurements(newest=FIRST), time.time())
     finally:
         store.close()
-
-
-def _unknown(what: str, names: list[str]) -> str:
-    near = difflib.get_close_matches(what, names, n=1)
-    hint = f"; did you mean `{near[0]}`?" if near else ""
-    return f"unknown job or category `{what}`{hint}"

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 import click
 
-from maar.cli.asking.asked import guarded
-from maar.cli.support.exits import BadInput, CannotRun
+from maar.cli.asking.asked import connected, guarded
+from maar.cli.support.exits import BadInput
+from maar.cli.support.inputs import CONTEXT, KUBECONFIG
 from maar.cli.support.output import say, tell
 from maar.cli.support.printing import printed
 from maar.kube.client.access import load_access, load_namespace
 from maar.kube.client.api import Api
-from maar.kube.client.errors import AccessError
 from maar.kube.submit import service
 from maar.kube.submit.changes import Change
 from maar.kube.submit.effects import Changed
@@ -35,8 +35,8 @@ class Named(NamedTuple):
 OPTIONS = (
     click.argument("job", metavar="NS/JOB"),
     click.option("--kind", default="", metavar="KIND", help="Kind of its object, if several have the name."),
-    click.option("--kubeconfig", metavar="FILE", help="Kubeconfig. Default: KUBECONFIG, ~/.kube/config, or the pod's."),
-    click.option("--context", metavar="NAME", help="Context of the kubeconfig. Default: its current one."),
+    KUBECONFIG,
+    CONTEXT,
 )
 Do = Callable[[Api, Sequence[Submitted]], Awaitable[list[str]]]
 """Changes a job; returns the lines to print."""
@@ -61,21 +61,16 @@ def _act(of: Named, do: Do) -> None:
         access = load_access(of.kubeconfig, of.context)
         where, slash, name = of.job.rpartition("/")
         namespace = where if slash else load_namespace(of.kubeconfig, of.context)
-        api = await Api.open(access)
-        try:
-            lines = await do(api, await find(api, namespace, name, of.kind))
-        except NoSuchJob as error:
-            raise BadInput(f"{error}{meant(await near_names(api, namespace, name))}") from None
-        except SubmitError as error:
-            raise BadInput(str(error)) from None
-        finally:
-            await api.close()
+        async with connected(access) as api:
+            try:
+                lines = await do(api, await find(api, namespace, name, of.kind))
+            except NoSuchJob as error:
+                raise BadInput(f"{error}{meant(await near_names(api, namespace, name))}") from None
+            except SubmitError as error:
+                raise BadInput(str(error)) from None
         say(printed(lines))
 
-    try:
-        guarded(main)
-    except AccessError as error:
-        raise CannotRun(str(error)) from None
+    guarded(main)
 
 
 def _told(done: Changed, found: Sequence[Submitted], how: str) -> list[str]:

@@ -9,8 +9,10 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
+import msgspec
 
 from maar.cli.reports.plan_json import as_json
 from maar.cli.reports.plan_text import Cycle, WithoutPods, as_text
@@ -19,8 +21,9 @@ from maar.cli.support.inputs import LENIENT, OUTPUT
 from maar.cli.support.manifests import CONFIG, SCHEDULER_NAMES, as_moment, chosen_config, read_cluster
 from maar.cli.support.output import say, say_json, tell
 from maar.config.config import Config
-from maar.config.file import ConfigError, read_config
+from maar.config.file import read_config
 from maar.controller.record import RecordingError, is_recording, length, read_recording
+from maar.controller.settings.brakes import Brakes, BrakeSettings
 from maar.decide import decide
 from maar.kube.picture.manifests import Manifests
 from maar.kube.picture.picture import Picture
@@ -33,10 +36,27 @@ from maar.model.words import count
 from maar.registry import catalog
 from maar.shards.map import ShardMap
 from maar.shards.outside import after as after_step
-from maar.shards.outside import standing_of, with_promises_to_others
+from maar.shards.outside import standing_of, with_room_of_others
 from maar.shards.scope import own_jobs
 from maar.shards.shard import decide_as
 from maar.shards.sharing import Sharing
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """The arguments and options of one `maar plan`."""
+
+    paths: tuple[str, ...]
+    live: bool
+    added: tuple[str, ...]
+    kubeconfig: str | None
+    context: str | None
+    config_file: str | None
+    lenient: bool
+    cycles: int
+    now: float
+    output: str
+    names: tuple[str, ...]
+    shard: int | None
 
 
 @click.command()
@@ -65,20 +85,7 @@ from maar.shards.sharing import Sharing
     "--shard", type=click.IntRange(0), metavar="K",
     help="Decide as shard K of the ShardMap in the input (docs/shards.md). Default: as one Maar for the whole cluster.",
 )  # fmt: skip
-def plan(
-    paths: tuple[str, ...],
-    live: bool,
-    added: tuple[str, ...],
-    kubeconfig: str | None,
-    context: str | None,
-    config_file: str | None,
-    lenient: bool,
-    cycles: int,
-    now: float | None,
-    output: str,
-    names: tuple[str, ...],
-    shard: int | None,
-) -> None:
+def plan(**given: Any) -> None:
     """Show what Maar would decide for the cluster that the manifests in PATH... describe.
 
     A PATH is a file (YAML or JSON, with one or more objects), a folder, or - for standard input. Maar reads nodes,
@@ -94,39 +101,38 @@ def plan(
     With --shard K the plan is what that shard does with its nodes and queues, what it wants from other shards and what
     it lends. The ShardMap and the Shards must be in the input. Between cycles the other shards do nothing.
     """
-    start = time.time() if now is None else now
-    if live == bool(paths) or (added and not live):
+    asked = Asked(**given | {"now": time.time() if given["now"] is None else given["now"]})
+    paths = asked.paths
+    if asked.live == bool(paths) or (asked.added and not asked.live):
         raise click.UsageError("expected PATH..., or --live with manifests in -f")
-    if live:
-        _plan_live(added, kubeconfig, context, config_file, lenient, cycles, start, output, names, shard)
-        return
-    if len(paths) == 1 and is_recording(Path(paths[0])):
-        if shard is not None:
+    if asked.live:
+        _plan_live(asked)
+    elif len(paths) == 1 and is_recording(Path(paths[0])):
+        if asked.shard is not None:
             raise click.UsageError("--shard is for manifests: a recording is decided as the shard that made it")
-        _replay(Path(paths[0]), config_file, lenient, output)
-        return
-    config, given, warnings = read_cluster(paths, config_file, lenient, names, start)
-    _plan(given, config, cycles, start, shard, output, warnings)
+        _replay(Path(paths[0]), asked)
+    else:
+        config, read, warnings = read_cluster(paths, asked.config_file, asked.lenient, asked.names, asked.now)
+        _plan(asked, read, config, warnings)
 
 
 def _plan(
+    asked: Asked,
     given: Manifests,
     config: Config,
-    cycles: int,
-    start: float,
-    shard: int | None,
-    output: str,
     warnings: Sequence[str],
+    brakes: BrakeSettings = BrakeSettings(),  # noqa: B008
 ) -> None:
     """Decide for what was read, as one Maar or as one of its shards."""
     without_pods = WithoutPods(given.expected, given.skipped)
-    if shard is None:
-        _show(_decide(given.cluster, config, cycles, start), cycles, output, without_pods, warnings)
+    if asked.shard is None:
+        made = _decide(given.cluster, config, asked.cycles, asked.now, Brakes(brakes))
+        _show(made, asked.cycles, asked.output, without_pods, warnings)
         return
-    sharing = _sharing(given.picture, shard)
-    head = _head(sharing.owners, shard, Snapshot(given.cluster))
-    made = _decide_as(sharing, shard, given.cluster, config, cycles, start)
-    _show(made, cycles, output, without_pods, warnings, head)
+    sharing = _sharing(given.picture, asked.shard)
+    head = _head(sharing.owners, asked.shard, Snapshot(given.cluster))
+    made = _decide_as(sharing, asked.shard, given.cluster, config, asked.cycles, asked.now, Brakes(brakes))
+    _show(made, asked.cycles, asked.output, without_pods, warnings, head)
 
 
 def _sharing(picture: Picture, shard: int) -> Sharing:
@@ -152,64 +158,44 @@ def _head(owners: ShardMap, shard: int, snapshot: Snapshot) -> str:
 
 
 def _decide_as(
-    sharing: Sharing, shard: int, cluster: Cluster, config: Config, cycles: int, now: float
+    sharing: Sharing, shard: int, cluster: Cluster, config: Config, cycles: int, now: float, brakes: Brakes
 ) -> Iterator[Cycle]:
     """The same for one shard: its wants are written and its lends done, and the other shards do nothing."""
     snapshot = Snapshot(cluster)
     for i in range(cycles):
         standing = standing_of(sharing, shard, snapshot)
         taken = decide_as(standing, snapshot, config, now + i)
+        plan = brakes.apply(taken.plan, snapshot, now + i)
         own = own_jobs(snapshot, standing.uses, standing.queues)
-        after = Snapshot(carry_out(snapshot.cluster, with_promises_to_others(taken.plan, snapshot, own), now + i))
-        yield Cycle(taken.plan, snapshot, after, taken)
+        after = Snapshot(carry_out(snapshot.cluster, with_room_of_others(plan, snapshot, own), now + i))
+        yield Cycle(plan, snapshot, after, taken)
         snapshot, sharing = after, after_step(sharing, shard, taken)
 
 
-def _plan_live(
-    added: tuple[str, ...],
-    kubeconfig: str | None,
-    context: str | None,
-    config_file: str | None,
-    lenient: bool,
-    cycles: int,
-    start: float,
-    output: str,
-    names: tuple[str, ...],
-    shard: int | None,
-) -> None:
+def _plan_live(asked: Asked) -> None:
     """Plan a cluster as it is now, with manifests added to it."""
     # Imported late: it takes long, and plans of files need none of it.
-    from maar.cli.asking.asked import guarded, notes_about
+    from maar.cli.asking.asked import connected, guarded, notes_about
     from maar.cli.asking.configuration import configuration
     from maar.cli.asking.reading import read
     from maar.controller.main import LEASE_NAMESPACE, NAME
     from maar.kube.client.access import load_access, load_namespace
-    from maar.kube.client.api import Api
     from maar.kube.picture.manifests import read_into
-    from maar.kube.wire.errors import ManifestError
 
-    ours = names or (NAME,)
+    ours = asked.names or (NAME,)
 
     async def main() -> None:
-        api = await Api.open(load_access(kubeconfig, context))
-        try:
-            chosen = await configuration(api, config_file, lenient, ours, LEASE_NAMESPACE)
-            mine = (load_namespace(kubeconfig, context),)
+        async with connected(load_access(asked.kubeconfig, asked.context)) as api:
+            chosen = await configuration(api, asked.config_file, asked.lenient, ours, LEASE_NAMESPACE)
+            mine = (load_namespace(asked.kubeconfig, asked.context),)
             reading = await read(api, mine, chosen.names, LEASE_NAMESPACE, chosen.nodes, chosen.without)
-        finally:
-            await api.close()
         if not reading.whole:
             raise CannotRun(f"nothing can be decided here: you may not list {', '.join(reading.unseen)}")
-        try:
-            given = read_into(reading.picture, added, chosen.names, start)
-        except ManifestError as error:
-            raise BadInput(str(error)) from None
-        for note in (
-            *notes_about(reading, chosen),
-            *(f"warning: {w}" for w in (*chosen.warnings, *given.warnings)),
-        ):
+        given = read_into(reading.picture, asked.added, chosen.names, asked.now)
+        warnings = (f"warning: {warning}" for warning in (*chosen.warnings, *given.warnings))
+        for note in (*notes_about(reading, chosen), *warnings):
             tell(note)
-        _plan(given, chosen.config, cycles, start, shard, output, given.warnings)
+        _plan(asked, given, chosen.config, given.warnings, chosen.brakes)
 
     guarded(main)
 
@@ -228,15 +214,13 @@ def _show(
         say(as_text(cycles, count, without_pods, head))
 
 
-def _replay(path: Path, config_file: str | None, lenient: bool, output: str) -> None:
+def _replay(path: Path, asked: Asked) -> None:
     """Decide a recording again. With its own configuration, a plan that differs from the recorded one is an error."""
     differ: list[str] = []
     try:
-        _show(_decide_again(path, config_file, lenient, differ), length(path), output)
+        _show(_decide_again(path, asked.config_file, asked.lenient, differ), length(path), asked.output)
     except RecordingError as error:
         raise BadInput(str(error)) from None
-    except ConfigError as error:
-        raise BadInput(*error.problems) from None
     if differ:
         raise Problem(f"plans differ from the recording in cycles: {', '.join(differ)}")
 
@@ -262,11 +246,11 @@ def _decide_again(path: Path, config_file: str | None, lenient: bool, differ: li
         yield Cycle(plan, snapshot, Snapshot(carry_out(cycle.cluster, plan, cycle.now)), shared)
 
 
-def _decide(cluster: Cluster, config: Config, cycles: int, now: float) -> Iterator[Cycle]:
+def _decide(cluster: Cluster, config: Config, cycles: int, now: float, brakes: Brakes) -> Iterator[Cycle]:
     """Decide one cycle after the other, each on the cluster after the one before."""
     snapshot = Snapshot(cluster)
     for i in range(cycles):
-        decided = decide(snapshot, config, now + i)
+        decided = brakes.apply(decide(snapshot, config, now + i), snapshot, now + i)
         after = Snapshot(carry_out(snapshot.cluster, decided, now + i))
         yield Cycle(decided, snapshot, after)
         snapshot = after

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 
 from maar.cli.support.exits import BadInput, CannotRun
-from maar.cli.support.inputs import LENIENT
+from maar.cli.support.inputs import CONTEXT, KUBECONFIG, LENIENT, LOG_FORMAT, filled
 from maar.cli.support.logs import log_to_stderr
 from maar.controller import main as controller
 from maar.controller.main import LEASE_NAMESPACE, LEASE_SECONDS, Options
@@ -35,11 +37,8 @@ def _address(_: click.Context, __: click.Parameter, text: str | None) -> Address
 
 
 @click.command()
-@click.option(
-    "--kubeconfig", metavar="FILE",
-    help="Default as for kubectl: $KUBECONFIG, ~/.kube/config, or the service account of the pod.",
-)  # fmt: skip
-@click.option("--context", metavar="NAME", help="Context in the kubeconfig. Default: its current context.")
+@KUBECONFIG
+@CONTEXT
 @click.option(
     "--config", type=FILE, metavar="FILE",
     help="Configuration file, read again when it changes. Default: Maar's own (`maar config show`).",
@@ -110,63 +109,22 @@ def _address(_: click.Context, __: click.Parameter, text: str | None) -> Address
 )
 @click.option("--without-intents", is_flag=True, hidden=True, help="Unsafe: only to measure what intents cost.")
 @click.option("--pod-events", is_flag=True, help="Write an event for each bound pod, not only for its gang.")
-@click.option(
-    "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Format of log lines."
-)
+@LOG_FORMAT
 def run(
-    kubeconfig: str | None,
-    context: str | None,
-    config: Path | None,
-    lenient: bool,
-    brakes: Path | None,
-    names: tuple[str, ...],
-    node_selector: str | None,
-    without: tuple[str, ...],
-    dry_run: bool,
-    record: Path | None,
-    leader_elect: bool,
-    lease_namespace: str,
-    lease_duration: int,
     shards: int | None,
-    rack_label: str,
     http_port: int,
     http_address: str,
     health_address: Address | None,
     metrics_address: Address | None,
-    history: str | None,
     history_token: Path | None,
-    delete_victims: bool,
-    without_intents: bool,
-    pod_events: bool,
     log_format: str,
+    **given: Any,
 ) -> None:
     """Schedule the pods of a Kubernetes cluster, until SIGTERM or SIGINT."""
     log_to_stderr(log_format)
-    options = Options(
-        settings=Settings(
-            scheduler_names=frozenset(names),
-            namespace=lease_namespace,
-            node_selector=node_selector_of(node_selector),
-            without=frozenset(without),
-            dry_run=dry_run,
-            delete_victims=delete_victims,
-            announce=not without_intents,
-            pod_events=pod_events,
-        ),
-        kubeconfig=kubeconfig,
-        context=context,
-        config=config,
-        lenient=lenient,
-        brakes=brakes,
-        record=record,
-        lease_namespace=lease_namespace,
-        lease_seconds=lease_duration,
-        shards=shards,
-        rack_label=rack_label,
-        stand_by=leader_elect,
-        history=history,
-    )
-    if shards is not None and "shards" in without:
+    renamed = {"lease_seconds": given["lease_duration"], "stand_by": given["leader_elect"]}
+    options = filled(Options, given, settings=settings_of(given), shards=shards, **renamed)
+    if shards is not None and "shards" in given["without"]:
         raise click.UsageError("--shards and --without shards contradict each other")
     if history_token is not None:
         _check_token(history_token)
@@ -188,6 +146,19 @@ def _check_token(file: Path) -> None:
             raise BadInput(f"{file}: expected a token, got an empty file")
     except OSError as error:
         raise BadInput(f"{file}: {error.strerror}") from None
+
+
+def settings_of(given: Mapping[str, Any]) -> Settings:
+    """The settings that the options of `maar run` and `maar web` state."""
+    return filled(
+        Settings,
+        given,
+        scheduler_names=frozenset(given["names"]),
+        namespace=given["lease_namespace"],
+        node_selector=node_selector_of(given["node_selector"]),
+        without=frozenset(given["without"]),
+        announce=not given.get("without_intents"),
+    )
 
 
 def node_selector_of(text: str | None) -> Selector | None:

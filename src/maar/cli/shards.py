@@ -13,8 +13,9 @@ import msgspec
 from rich.console import RenderableType
 from rich.table import Table
 
-from maar.cli.asking.asked import guarded
+from maar.cli.asking.asked import connected, guarded
 from maar.cli.support.exits import BadInput, CannotRun
+from maar.cli.support.inputs import CONTEXT, KUBECONFIG, WIDE_OUTPUT
 from maar.cli.support.output import say, say_json, tell
 from maar.cli.support.printing import printed
 from maar.kube.client.access import load_access
@@ -36,10 +37,7 @@ from maar.shards.slots import SLOTS, balanced, check_number
 NO_MAP = "this cluster has no ShardMap: it has no shards"
 TRIES = 10
 """Writes of the map before `set` gives up; tuned by hand. Holders write it too."""
-HERE = (
-    click.option("--kubeconfig", metavar="FILE", help="Kubeconfig. Default: KUBECONFIG, ~/.kube/config, or the pod's."),
-    click.option("--context", metavar="NAME", help="Context of the kubeconfig. Default: its current one."),
-)
+HERE = (KUBECONFIG, CONTEXT)
 
 
 class Where(NamedTuple):
@@ -76,10 +74,7 @@ class Owned(NamedTuple):
 @click.group(invoke_without_command=True)
 @HERE[0]
 @HERE[1]
-@click.option(
-    "-o", "--output", type=click.Choice(["text", "wide", "json"]), default="text", show_default=True,
-    help="Output format.",
-)  # fmt: skip
+@WIDE_OUTPUT
 @click.pass_context
 def shards(ctx: click.Context, kubeconfig: str | None, context: str | None, output: str) -> None:
     """List the shards in a cluster's ShardMap, with their holders, nodes and queues.
@@ -111,13 +106,11 @@ def change(ctx: click.Context, number: int, kubeconfig: str | None, context: str
 
 def _run(where: Where, do: Callable[[Api], Awaitable[None]]) -> None:
     async def main() -> None:
-        api = await Api.open(load_access(where.kubeconfig, where.context))
-        try:
-            await do(api)
-        except BrokenMap as error:
-            raise CannotRun(str(error)) from None
-        finally:
-            await api.close()
+        async with connected(load_access(where.kubeconfig, where.context)) as api:
+            try:
+                await do(api)
+            except BrokenMap as error:
+                raise CannotRun(str(error)) from None
 
     guarded(main)
 

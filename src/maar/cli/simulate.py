@@ -10,24 +10,25 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import click
 
 from maar.cli.algorithms import WithAlgorithms
 from maar.cli.reports.simulate_text import as_json, as_text, jobs_text, watching
 from maar.cli.support.exits import BadInput, CannotRun, Problem
-from maar.cli.support.inputs import LENIENT, OUTPUT, read_text, source_of
+from maar.cli.support.inputs import LENIENT, OUTPUT, filled, read_text, source_of
 from maar.cli.support.output import say, say_json, tell
 from maar.cli.support.trace_file import load_trace
 from maar.cli.support.trace_options import Finite
-from maar.config.file import ConfigError, read_config
+from maar.config.file import read_config
 from maar.elastic.allocate import InvalidPlan
 from maar.model.words import count as counted
 from maar.model.words import unknown
 from maar.registry import catalog
 from maar.sim import models
 from maar.sim.compare import Entry, compare
-from maar.sim.faults import FaultError, Faults, parse_chance
+from maar.sim.faults import Faults, parse_chance
 from maar.sim.faults import read as read_faults
 from maar.sim.models import default, muri, rates
 from maar.sim.rates import Rates, read_rates
@@ -37,7 +38,6 @@ from maar.sim.setting import Setting
 from maar.sim.trace import Trace
 from maar.sim.traces import pollux
 from maar.sim.traces.formats import FORMATS
-from maar.sim.traces.problems import TraceError
 from maar.sim.traces.source import Source
 
 POLICIES = "fifo,srtf,tiresias,elastic-fifo"
@@ -137,58 +137,41 @@ def simulate(
     policies: list[str],
     configs: tuple[str, ...],
     lenient: bool,
-    nodes: int,
-    gpus_per_node: int,
     depth: str | None,
-    model: str,
     rates_file: str | None,
     lengths: str,
     speeds: str,
-    interval: float,
-    restart: float,
-    checkpoint: float,
-    patience: float,
     faults: str | None,
     fail: str | None,
     output: str,
     jobs_file: str | None,
     report: str | None,
     processes: int,
+    **given: Any,
 ) -> None:
     """Compare policies on a TRACE of jobs: completion times, waiting times and GPU use on a virtual cluster.
 
     TRACE is a file in any known format, or - for standard input; `maar trace` generates and describes traces. Equal
     inputs give equal output, to the byte.
     """
-    try:
-        entries = _entries(policies, configs, lenient, depth, model)
-        if interval and (model == muri.NAME or any(entry.depth == "cluster" for entry in entries)):
-            raise click.UsageError("--interval: only supported with --depth pool and the models default and rates")
-        table = _rates(rates_file, speeds, model)
-        trace = load_trace(file, format_)
-        if model != rates.NAME and pollux.NOTE in trace.notes:
-            raise BadInput(f"{source_of(file)}: {pollux.NOTE}; add --model rates --rates FILE")
-        setting = Setting(
-            nodes=nodes,
-            gpus_per_node=gpus_per_node,
-            restart=restart,
-            checkpoint=checkpoint,
-            patience=patience,
-            faults=_faults(faults, fail, nodes, model),
-            model=model,
-            interval=interval,
-            lengths_known=lengths == "known",
-            rates=table,
-            speeds_known=speeds == "true",
-        )
-        if table is not None:
-            _check_applications(trace, table, file)
-    except TraceError as error:
-        raise BadInput(*error.lines) from None
-    except ConfigError as error:
-        raise BadInput(*error.problems) from None
-    except FaultError as error:
-        raise BadInput(str(error)) from None
+    model: str = given["model"]
+    entries = _entries(policies, configs, lenient, depth, model)
+    if given["interval"] and (model == muri.NAME or any(entry.depth == "cluster" for entry in entries)):
+        raise click.UsageError("--interval: only supported with --depth pool and the models default and rates")
+    table = _rates(rates_file, speeds, model)
+    trace = load_trace(file, format_)
+    if model != rates.NAME and pollux.NOTE in trace.notes:
+        raise BadInput(f"{source_of(file)}: {pollux.NOTE}; add --model rates --rates FILE")
+    setting = filled(
+        Setting,
+        given,
+        faults=_faults(faults, fail, given["nodes"], model),
+        lengths_known=lengths == "known",
+        rates=table,
+        speeds_known=speeds == "true",
+    )
+    if table is not None:
+        _check_applications(trace, table, file)
     runs = _compare(trace, entries, setting, processes)
     for run in runs:
         _warn(run)

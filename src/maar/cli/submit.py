@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from maar.cli.asking.asked import CLUSTER_OPTIONS, guarded
+from maar.cli.asking.asked import CLUSTER_OPTIONS, connected, guarded
 from maar.cli.support.exits import BadInput, CannotRun
 from maar.cli.support.inputs import OUTPUT
 from maar.cli.support.output import say, say_json, tell
@@ -15,13 +15,11 @@ from maar.cli.support.printing import printed
 from maar.controller.main import NAME
 from maar.kube.client.access import load_access, load_namespace
 from maar.kube.client.api import Api
-from maar.kube.client.errors import AccessError
 from maar.kube.picture.manifests import Place, documents_in
 from maar.kube.submit.errors import SubmitError
 from maar.kube.submit.manifests import Manifest, prepared
 from maar.kube.submit.names import check_names, cluster_names
 from maar.kube.submit.service import PartlyCreated, Submitted, create
-from maar.kube.wire.errors import ManifestError
 
 
 def submit(
@@ -43,24 +41,19 @@ def submit(
     """
     if len(namespaces) > 1:
         raise click.UsageError("-n: expected one namespace")
-    try:
-        found = _prepared(paths, namespaces[0] if namespaces else "", names, not no_suspend, kubeconfig, context)
-    except AccessError as error:
-        raise CannotRun(str(error)) from None
+    found = _prepared(paths, namespaces[0] if namespaces else "", names, not no_suspend, kubeconfig, context)
     manifests = [manifest for _, manifest in found]
     for manifest in manifests:
         for warning in manifest.warnings:
             tell(f"warning: {manifest.document['kind']} {manifest.namespace}/{manifest.name}: {warning}")
 
     async def main() -> None:
-        api = await Api.open(load_access(kubeconfig, context))
-        try:
+        async with connected(load_access(kubeconfig, context)) as api:
             await _check_names(api, found)
-            made = await create(api, manifests, dry_run=dry_run)
-        except PartlyCreated as error:
-            raise CannotRun(str(error)) from None
-        finally:
-            await api.close()
+            try:
+                made = await create(api, manifests, dry_run=dry_run)
+            except PartlyCreated as error:
+                raise CannotRun(str(error)) from None
         _show(made, manifests, dry_run, output)
 
     guarded(main)
@@ -76,16 +69,13 @@ def _prepared(
 ) -> list[tuple[Place, Manifest]]:
     found: list[tuple[Place, Manifest]] = []
     default = namespace or load_namespace(kubeconfig, context)
-    try:
-        for place, document in documents_in(paths):
-            stated = isinstance(document, dict) and (document.get("metadata") or {}).get("namespace")
-            where = namespace if namespace or stated else default
-            try:
-                found.append((place, prepared(document, namespace=where, names=names, suspend=suspend)))
-            except SubmitError as error:
-                raise BadInput(f"{place}: {error}") from None
-    except ManifestError as error:
-        raise BadInput(str(error)) from None
+    for place, document in documents_in(paths):
+        stated = isinstance(document, dict) and (document.get("metadata") or {}).get("namespace")
+        where = namespace if namespace or stated else default
+        try:
+            found.append((place, prepared(document, namespace=where, names=names, suspend=suspend)))
+        except SubmitError as error:
+            raise BadInput(f"{place}: {error}") from None
     if not found:
         raise BadInput(f"{', '.join(paths)}: no job was found")
     return found

@@ -7,25 +7,24 @@ the work. After an error it writes nothing.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
 
 from maar.cli.reports.trace_text import as_text
-from maar.cli.support.exits import BadInput, CannotRun
+from maar.cli.support.exits import CannotRun
 from maar.cli.support.inputs import OUTPUT
 from maar.cli.support.output import say, say_data, say_json, tell
 from maar.cli.support.trace_file import load_trace
 from maar.cli.support.trace_options import Finite, distribution, numbers, weights
 from maar.sim.describe import describe as described
-from maar.sim.draws import Distribution, Weights
 from maar.sim.generate import BUSY, HALF, Recipe
 from maar.sim.generate import generate as generated
 from maar.sim.trace import Trace
 from maar.sim.traces.curves import CLASSES
 from maar.sim.traces.formats import FORMATS
 from maar.sim.traces.own import write_csv, write_json_lines
-from maar.sim.traces.problems import TraceError
 
 DEFAULTS = Recipe()
 
@@ -61,7 +60,12 @@ def trace() -> None:
     help=f"The share of --gpus that the jobs keep busy. Default, without --rate: {BUSY}.",
 )  # fmt: skip
 @click.option(
-    "--gpus", type=click.IntRange(1), default=DEFAULTS.cluster, show_default=True, help="GPUs that --load refers to."
+    "--gpus",
+    "cluster",
+    type=click.IntRange(1),
+    default=DEFAULTS.cluster,
+    show_default=True,
+    help="GPUs that --load refers to.",
 )
 @click.option(
     "--night", type=Finite(0, 1), default=0.0, show_default=True,
@@ -97,54 +101,25 @@ def trace() -> None:
 )
 @WHERE
 @KIND
-def generate(
-    seed: int,
-    jobs: int,
-    rate: float | None,
-    load: float | None,
-    gpus: int,
-    night: float,
-    sizes: Weights | None,
-    gpus_per_worker: int,
-    duration: Distribution | None,
-    elastic: float,
-    stretch: float,
-    models: Weights | None,
-    queues: Weights | None,
-    priorities: Weights | None,
-    out: str | None,
-    kind: str | None,
-) -> None:
+def generate(out: str | None, kind: str | None, **given: Any) -> None:
     """Generate a synthetic trace from a seed, in Maar's own format.
 
     The same options give the same trace, to the byte. By default it keeps the GPUs of `maar simulate` busy and half of
     its jobs are elastic, so that policies differ. Jobs arrive in a Poisson process; with --night its rate follows
     the time of day. A WEIGHT is relative: weights need not add up to 1.
     """
-    if rate is not None and load is not None:
+    asked = {name: value for name, value in given.items() if value is not None}
+    if "rate" in asked and "load" in asked:
         raise click.UsageError("--rate and --load: expected one of them, got both")
-    unknown = [name for name, _ in models or () if name not in CLASSES]
+    if "rate" not in asked:
+        asked.setdefault("load", BUSY)
+    recipe = Recipe(**asked)
+    unknown = [name for name, _ in recipe.models if name not in CLASSES]
     if unknown:
         raise click.BadParameter(f"unknown class `{unknown[0]}`; known: {', '.join(CLASSES)}", param_hint="--models")
-    small = [size for size, _ in sizes or () if int(size) < 1]
+    small = [size for size, _ in recipe.sizes if int(size) < 1]
     if small:
         raise click.BadParameter(f"expected sizes of at least 1 GPU, got `{small[0]}`", param_hint="--sizes")
-    recipe = Recipe(
-        seed=seed,
-        jobs=jobs,
-        rate=DEFAULTS.rate if rate is None else rate,
-        load=BUSY if rate is None and load is None else load,
-        cluster=gpus,
-        night=night,
-        sizes=sizes or DEFAULTS.sizes,
-        gpus_per_worker=gpus_per_worker,
-        duration=duration or DEFAULTS.duration,
-        elastic=elastic,
-        stretch=stretch,
-        models=models or DEFAULTS.models,
-        queues=queues or DEFAULTS.queues,
-        priorities=priorities or DEFAULTS.priorities,
-    )
     _write(generated(recipe), out, kind, f"maar trace generate: {msgspec.json.encode(recipe).decode()}")
 
 
@@ -155,7 +130,7 @@ def generate(
 @OUTPUT
 def describe(file: str, format_: str | None, gpus: int | None, output: str) -> None:
     """Describe the trace in FILE (- for standard input): jobs, sizes, durations, load."""
-    found = described(_read(file, format_), gpus)
+    found = described(load_trace(file, format_), gpus)
     if output == "json":
         say_json(msgspec.json.format(msgspec.json.encode(found)).decode())
     else:
@@ -169,17 +144,10 @@ def describe(file: str, format_: str | None, gpus: int | None, output: str) -> N
 @KIND
 def convert(file: str, format_: str | None, out: str | None, kind: str | None) -> None:
     """Convert the trace in FILE (- for standard input) to Maar's own format."""
-    found = _read(file, format_)
+    found = load_trace(file, format_)
     for note in found.notes:
         tell(f"note: {note}")
     _write(found, out, kind, "\n".join((f"maar trace convert: from {found.source}", *found.notes)))
-
-
-def _read(file: str, format_: str | None) -> Trace:
-    try:
-        return load_trace(file, format_)
-    except TraceError as error:
-        raise BadInput(*error.lines) from None
 
 
 def _write(made: Trace, out: str | None, kind: str | None, note: str) -> None:

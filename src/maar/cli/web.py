@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from maar.cli.run import FILE, WITHOUT, node_selector_of
+from maar.cli.run import FILE, WITHOUT, settings_of
 from maar.cli.support.exits import BadInput, CannotRun
-from maar.cli.support.inputs import LENIENT
+from maar.cli.support.inputs import CONTEXT, KUBECONFIG, LENIENT, LOG_FORMAT, filled
 from maar.cli.support.logs import log_to_stderr
 from maar.controller.main import LEASE_NAMESPACE, BadOptions, RunError
-from maar.controller.settings.settings import Settings
 from maar.web.addresses import Address, CannotServe
 from maar.web.api import main as api
 from maar.web.forecasting.keeper import Pace
@@ -20,11 +20,8 @@ PORT = 8090
 
 
 @click.command()
-@click.option(
-    "--kubeconfig", metavar="FILE",
-    help="Default as for kubectl: $KUBECONFIG, ~/.kube/config, or the service account of the pod.",
-)  # fmt: skip
-@click.option("--context", metavar="NAME", help="Context in the kubeconfig. Default: its current context.")
+@KUBECONFIG
+@CONTEXT
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, metavar="PORT",
     help="Port to serve at. 0: any free port, which the log names.",
@@ -75,30 +72,16 @@ PORT = 8090
     "--lease-namespace", default=LEASE_NAMESPACE, show_default=True, metavar="NAME",
     help="Maar's own namespace, with the ConfigMap `maar-state`.",
 )  # fmt: skip
-@click.option(
-    "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Format of log lines."
-)
+@LOG_FORMAT
 def web(
-    kubeconfig: str | None,
-    context: str | None,
     port: int,
     address: str,
     tls_cert: Path | None,
     tls_key: Path | None,
-    anonymous: bool,
-    allow_writes: bool,
     aggregated_port: int | None,
-    config: Path | None,
-    lenient: bool,
-    brakes: Path | None,
-    history: str | None,
-    recordings: Path | None,
     forecast_seconds: float,
-    names: tuple[str, ...],
-    node_selector: str | None,
-    without: tuple[str, ...],
-    lease_namespace: str,
     log_format: str,
+    **given: Any,
 ) -> None:
     """Serve why, when and what if over HTTP, until SIGTERM or SIGINT.
 
@@ -110,27 +93,15 @@ def web(
         raise click.UsageError("--tls-cert and --tls-key belong together")
     if aggregated_port is not None and tls_cert is None:
         raise click.UsageError("--aggregated-port needs --tls-cert and --tls-key")
-    options = api.Options(
-        address=Address(address.strip("[]"), port),
-        settings=Settings(
-            scheduler_names=frozenset(names),
-            namespace=lease_namespace,
-            node_selector=node_selector_of(node_selector),
-            without=frozenset(without),
-        ),
-        kubeconfig=kubeconfig,
-        context=context,
-        config=config,
-        lenient=lenient,
-        brakes=brakes,
-        history=history,
-        recordings=recordings,
+    host = address.strip("[]")
+    options = filled(
+        api.Options,
+        given,
+        address=Address(host, port),
+        settings=settings_of(given),
         tls_cert=tls_cert,
         tls_key=tls_key,
-        anonymous=anonymous,
-        allow_writes=allow_writes,
-        aggregated=None if aggregated_port is None else Address(address.strip("[]"), aggregated_port),
-        names=names,
+        aggregated=None if aggregated_port is None else Address(host, aggregated_port),
         pace=Pace(budget=forecast_seconds) if forecast_seconds else None,
     )
     try:

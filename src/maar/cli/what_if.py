@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import click
 import msgspec
 from rich.console import RenderableType
 from rich.padding import Padding
-from rich.table import Table
 
 from maar.cli.asking.asked import Asked, asking, show
 from maar.cli.support.exits import BadInput
-from maar.cli.support.printing import UNWRAPPED, lines, printed
+from maar.cli.support.printing import UNWRAPPED, facts, lines, printed
 from maar.kube.picture.manifests import documents_in
-from maar.kube.wire.errors import ManifestError
 from maar.model.words import count, number
 from maar.sim.report.scales import duration
 from maar.views.answers import WhatIfView
@@ -51,19 +49,16 @@ def what_if(asked: Asked, paths: tuple[str, ...], seconds: float) -> None:
 def _question(paths: tuple[str, ...]) -> Question:
     manifests: list[dict[str, Any]] = []
     edits: list[Any] = []
-    try:
-        for place, document in documents_in(paths):
-            if not isinstance(document, dict):
-                raise BadInput(f"{place}: expected a manifest or an edit")
-            if "edit" not in document:
-                manifests.append(document)
-                continue
-            try:
-                edits.append(msgspec.convert(document, WebEdit))
-            except msgspec.ValidationError as error:
-                raise BadInput(f"{place}: {edit_problem(str(error), document)}") from None
-    except ManifestError as error:
-        raise BadInput(str(error)) from None
+    for place, document in documents_in(paths):
+        if not isinstance(document, dict):
+            raise BadInput(f"{place}: expected a manifest or an edit")
+        if "edit" not in document:
+            manifests.append(document)
+            continue
+        try:
+            edits.append(msgspec.convert(document, WebEdit))
+        except msgspec.ValidationError as error:
+            raise BadInput(f"{place}: {edit_problem(str(error), document)}") from None
     return Question(edits=edits, manifests=manifests)
 
 
@@ -88,7 +83,7 @@ def _parts(found: WhatIfView, wide: bool) -> Iterator[RenderableType]:
     if wide:
         yield ""
         yield "the whole plan with the change"
-        yield _table(list(_plan(found.plan)))
+        yield _table(_plan(found.plan))
 
 
 def _plan(plan: PlanView) -> Iterator[tuple[str, list[str]]]:
@@ -112,32 +107,23 @@ def _on(move: Moved) -> str:
     return f"{move.job}: {', '.join(f'{pod} on {node}' for pod, node in sorted(move.pods.items()))}"
 
 
-def _table(rows: list[tuple[str, list[str]]]) -> Padding:
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    for what, texts in rows:
-        table.add_row(what, lines(texts))
-    return Padding(table, (0, 0, 0, 2))
+def _table(rows: Iterable[tuple[str, list[str]]]) -> Padding:
+    return facts((what, lines(texts)) for what, texts in rows)
 
 
 def _shifts(found: WhatIfView) -> Iterator[tuple[str, list[str]]]:
     """Waiting jobs whose forecast start differs by more than forecasts are good for."""
-    earlier: list[str] = []
-    later: list[str] = []
-    other: list[str] = []
+    said: dict[str, list[str]] = {"starts earlier": [], "starts later": [], "start": []}
     for shift in found.forecasts:
         before = None if shift.before is None else shift.before.start_p50
         after = None if shift.after is None else shift.after.start_p50
         if before is not None and after is not None:
             by = after - before
             if abs(by) >= NOTICED:
-                (earlier if by < 0 else later).append(f"{shift.job}: by {duration(abs(by))}")
+                said["starts earlier" if by < 0 else "starts later"].append(f"{shift.job}: by {duration(abs(by))}")
         elif shift.before is not None and shift.after is not None and shift.before.verdict != shift.after.verdict:
-            other.append(f"{shift.job}: {shift.before.verdict} before, {shift.after.verdict} then")
-    for what, texts in (("starts earlier", earlier), ("starts later", later), ("start", other)):
-        if texts:
-            yield what, texts
+            said["start"].append(f"{shift.job}: {shift.before.verdict} before, {shift.after.verdict} then")
+    yield from ((what, texts) for what, texts in said.items() if texts)
 
 
 def _rows(found: WhatIfView) -> Iterator[tuple[str, list[str]]]:

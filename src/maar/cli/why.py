@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
 
 import click
 import msgspec
@@ -17,12 +16,12 @@ from maar.cli.asking.detail import detail_text
 from maar.cli.support.exits import BadInput
 from maar.cli.support.manifests import as_moment, read_cluster
 from maar.cli.support.output import say, say_json
-from maar.decide import decide
-from maar.model.snapshot import Snapshot
 from maar.views.jobs import job_detail
 from maar.views.sight import ALL
 from maar.views.tally import Tally
-from maar.whatif.edit import EditError
+from maar.whatif.answer import decided
+from maar.whatif.edit import EditError, Scene
+from maar.whatif.patience import Patience
 from maar.whatif.why import why as answer
 
 NAMESPACE = "default"
@@ -66,19 +65,15 @@ def _from_files(asked: Asked, job: str, paths: tuple[str, ...], now: float | Non
     ours = asked.names if names is not None and names.name == "COMMANDLINE" else ()
     config, given, warnings = read_cluster(paths, asked.config_file, asked.lenient, ours, at)
     key = job if "/" in job else f"{NAMESPACE}/{job}"
+    begun = time.monotonic()
+    before = decided(Scene(given.cluster, config), at)
+    patience = Patience(seconds, time.monotonic, longest=time.monotonic() - begun)
     try:
-        found = answer(given.cluster, config, at, key, _until(seconds))
+        found = answer(given.cluster, config, at, key, patience, before)
     except EditError as error:
         raise BadInput(error.problem) from None
     if asked.output == "json":
         data = {**msgspec.to_builtins(found), **({"warnings": warnings} if warnings else {})}
         say_json(json.dumps(data, indent=2, allow_nan=False))
         return
-    snapshot = Snapshot(given.cluster)
-    say(detail_text(job_detail(Tally(snapshot, decide(snapshot, config, at), at), found, ALL), at, asked.wide))
-
-
-def _until(seconds: float) -> Callable[[], bool]:
-    """Whether the time for a search is left."""
-    end = time.monotonic() + seconds
-    return lambda: time.monotonic() < end
+    say(detail_text(job_detail(Tally(before.snapshot, before.plan, at), found, ALL), at, asked.wide))

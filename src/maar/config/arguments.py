@@ -18,6 +18,7 @@ from msgspec import inspect
 from maar.config.config import Ignored, OpenArguments
 from maar.config.flags import as_bool
 from maar.config.problems import Findings, shown
+from maar.model.durations import READ
 
 Wanted = type[msgspec.Struct]
 """The struct that declares arguments: their names, types and defaults."""
@@ -145,21 +146,41 @@ def _loosely(wanted: Any, value: object) -> object:
 
 
 def _refuse(wanted: Any, value: object) -> str | None:
+    info = inspect.type_info(wanted)
     try:
         converted = msgspec.convert(value, wanted, strict=False)
     except (msgspec.ValidationError, OverflowError):
         pass
     else:
         if not isinstance(converted, float) or math.isfinite(converted):
-            return None
-    return f"expected {describe(inspect.type_info(wanted))}, got {shown(value)}"
+            return _unreadable(info, value)
+    return f"expected {describe(info)}, got {shown(value)}"
+
+
+def _unreadable(info: inspect.Type, value: Any) -> str | None:
+    """What the type itself has against a value, such as a text that is not a duration."""
+    for one in _options(info):
+        read = (one.extra or {}).get(READ) if isinstance(one, inspect.Metadata) else None
+        try:
+            if read is not None:
+                read(value)
+        except ValueError as error:
+            return str(error)
+    return None
+
+
+def _options(info: inspect.Type) -> list[inspect.Type]:
+    """The types of a union, without `None`; a type that is not a union is the only one."""
+    types = info.types if isinstance(info, inspect.UnionType) else (info,)
+    return [one for one in types if not isinstance(one, inspect.NoneType)]
 
 
 def _alternatives(info: inspect.Type) -> list[inspect.Type]:
+    """The same without what is said about types."""
     if isinstance(info, inspect.Metadata):
         return _alternatives(info.type)
     if isinstance(info, inspect.UnionType):
-        return [k for k in info.types if not isinstance(k, inspect.NoneType)]
+        return [each for one in _options(info) for each in _alternatives(one)]
     return [info]
 
 
@@ -168,7 +189,9 @@ def describe(info: inspect.Type) -> str:
     if isinstance(info, inspect.Metadata):
         words = (info.extra_json_schema or {}).get("description")
         return words if isinstance(words, str) else describe(info.type)
-    return " or ".join(_word(k) for k in _alternatives(info))
+    if isinstance(info, inspect.UnionType):
+        return " or ".join(map(describe, _options(info)))
+    return _word(info)
 
 
 def _word(info: inspect.Type) -> str:
@@ -199,9 +222,5 @@ def _one_of(values: Any) -> str:
 
 def _bounds(info: inspect.IntType | inspect.FloatType) -> str:
     words = {"of at least": info.ge, "above": info.gt, "of at most": info.le, "below": info.lt}
-    parts = [f"{word} {_plain(bound)}" for word, bound in words.items() if bound is not None]
+    parts = [f"{word} {bound:g}" for word, bound in words.items() if bound is not None]
     return " " + " and ".join(parts) if parts else ""
-
-
-def _plain(bound: float) -> str:
-    return f"{bound:g}"

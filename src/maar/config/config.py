@@ -8,13 +8,22 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
+
+from maar.model.codes import Code, Meaning
 
 
 class NoArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """For plugins and actions without arguments."""
+
+
+class WithoutArguments:
+    """The base of plugins and actions without arguments."""
+
+    def __init__(self, arguments: NoArguments) -> None:
+        """Nothing is read from them."""
 
 
 class OpenArguments(msgspec.Struct, frozen=True):
@@ -24,6 +33,15 @@ class OpenArguments(msgspec.Struct, frozen=True):
     def normalise(cls, raw: dict[str, object]) -> dict[str, object]:
         """The arguments by field; a `ValueError` starts with the name of the argument that it refuses."""
         raise NotImplementedError
+
+
+@runtime_checkable
+class Explained(Protocol):
+    """Arguments that say in a sentence what they change."""
+
+    def notes(self) -> list[str]:
+        """One for each argument that is set; `maar config check` prints them."""
+        ...
 
 
 class Serving(enum.Enum):
@@ -38,7 +56,8 @@ class Serving(enum.Enum):
 
 
 class Registration(msgspec.Struct, frozen=True):
-    """One plugin, action or algorithm that can be configured. The fields after `arguments` are for algorithms only."""
+    """One plugin, action or algorithm that can be configured. The fields after `arguments` are for algorithms only, but
+    `codes`."""
 
     name: str
     make: Callable[..., Any]
@@ -53,6 +72,8 @@ class Registration(msgspec.Struct, frozen=True):
     The GPU seconds of a promoted job are counted from 0 when it starts again."""
     weighs_restarts: bool = False
     """Whether it weighs the cost of restarts itself (`size` and `restart` of the jobs): all its changes are made."""
+    codes: tuple[Code, ...] = ()
+    """For a plugin or an action: the codes of its refusals and reasons, and what each means."""
 
 
 class Missing(msgspec.Struct, frozen=True):
@@ -117,15 +138,12 @@ class PluginOption(Option, frozen=True):
     """Hooks that the file switches on or off, by the flags in `config.flags.FLAGS`."""
 
 
-class PoolOption(msgspec.Struct, frozen=True):
-    """One configured pool. Times are in seconds; 0 switches a limit off."""
+class PoolRules(msgspec.Struct, frozen=True, rename="kebab"):
+    """What is stated about a pool, besides its algorithm. Times are in seconds; 0 switches a limit off."""
 
     name: str
-    nodes: dict[str, str]
+    nodes: dict[str, str] = {}
     """Labels of its nodes; empty: all nodes that no other pool selects."""
-    algorithm: Registration
-    arguments: msgspec.Struct
-    """For the algorithm."""
     rate_limit: float = 30.0
     """Minimum time between two changes of sizes in the pool."""
     minimum_time: float = 60.0
@@ -142,6 +160,14 @@ class PoolOption(msgspec.Struct, frozen=True):
     """Whether workers may move so that jobs use fewer nodes."""
     pack: bool = False
     """Whether jobs grow only on the fewest nodes that hold their workers, and move there as a whole if needed."""
+
+
+class PoolOption(PoolRules, frozen=True, kw_only=True):
+    """One configured pool."""
+
+    algorithm: Registration
+    arguments: msgspec.Struct
+    """For the algorithm."""
 
 
 class Tenants(enum.Enum):
@@ -196,6 +222,14 @@ class Config(msgspec.Struct, frozen=True):
     tenants: Tenants = Tenants.TRUSTED
     autoscaling: Autoscaling = Autoscaling()
     metrics: Metrics = Metrics()
+    pod_events: bool = False
+    """Write an event for each bound pod, as kube-scheduler does, besides the event for its gang."""
+
+    @property
+    def meanings(self) -> dict[str, Meaning]:
+        """What the codes of the configured plugins and actions mean."""
+        options = (*self.actions, *(option for tier in self.tiers for option in tier))
+        return {code.name: code.meaning for option in options for code in option.registration.codes}
 
     def has_action(self, *names: str) -> bool:
         return any(a.name in names for a in self.actions)

@@ -11,6 +11,7 @@ This runs once per file, before any session. The registry's catalog says which p
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from importlib.resources import files
 
@@ -28,18 +29,17 @@ from maar.config.config import (
     Metrics,
     Missing,
     PluginOption,
-    PoolOption,
     Registration,
     Tenants,
 )
-from maar.config.flags import ARGUMENT_BESIDE_NAME, FLAG_UNDER_ARGUMENTS, HIERARCHY, read_flags, spellings
+from maar.config.flags import ARGUMENT_BESIDE_NAME, FLAG_UNDER_ARGUMENTS, HIERARCHY, as_bool, read_flags, spellings
 from maar.config.metrics import NOT_GATHERED, USERS, read_metrics
 from maar.config.pools import read_pools
 from maar.config.problems import ConfigError, Findings, shown
 from maar.config.yaml_text import read_yaml
 from maar.model.words import unknown
 
-KEYS = ("actions", "tiers", "configurations", "pools", "autoscaling", "tenants", "metrics")
+KEYS = ("actions", "tiers", "configurations", "pools", "autoscaling", "tenants", "metrics", "pod-events")
 
 PROVISIONING_GROUP = "autoscaling.x-k8s.io"
 PROVISIONING_CLASSES = ("best-effort-atomic-scale-up", "check-capacity")
@@ -54,7 +54,7 @@ UNKNOWN_LOSES = {
 }
 """What is lost if a plugin or an action is skipped of which nothing is known."""
 
-__all__ = ["ConfigError", "Loaded", "default_config", "default_text", "read_config"]
+__all__ = ["PROFILES", "ConfigError", "Loaded", "default_config", "default_text", "profile_text", "read_config"]
 
 
 class Loaded(msgspec.Struct, frozen=True):
@@ -85,25 +85,32 @@ def default_config(catalog: Catalog) -> Config:
     return read_config(default_text(), "maar/default.yaml", catalog).config
 
 
+PROFILES = ("default", "services")
+"""The configurations that come with Maar."""
+
+
 def default_text() -> str:
-    return files("maar").joinpath("default.yaml").read_text(encoding="utf-8")
+    return profile_text("default")
+
+
+def profile_text(name: str) -> str:
+    """The text of one of the `PROFILES`."""
+    return files("maar").joinpath(f"{name}.yaml").read_text(encoding="utf-8")
 
 
 EVICTED_BY = {"tdm": ("shuffle", "preempt")}
 """Plugins that name pods to evict, and the actions that evict them."""
 
 
+@dataclass(slots=True)
 class _Entry:
     """One plugin or action of the file while it is read."""
 
-    __slots__ = ("arguments", "arguments_path", "flags", "path", "registration")
-
-    def __init__(self, registration: Registration, path: str, arguments_path: str) -> None:
-        self.registration = registration
-        self.path = path
-        self.arguments_path = arguments_path
-        self.arguments: dict[str, object] = {}
-        self.flags: dict[str, bool] = {}
+    registration: Registration
+    path: str
+    arguments_path: str
+    arguments: dict[str, object] = field(default_factory=dict)
+    flags: dict[str, bool] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -119,8 +126,10 @@ class _Reader:
     def __init__(self, catalog: Catalog, findings: Findings) -> None:
         self._catalog = catalog
         self._findings = findings
+        self._problem, self._warn = findings.problem, findings.warn
 
     def read(self, document: object) -> Config | None:
+        """The configuration; it has gaps where a problem was reported."""
         if not isinstance(document, dict):
             self._problem("", f"expected a mapping with `actions` and `tiers`, got {shown(document)}")
             return None
@@ -131,16 +140,30 @@ class _Reader:
         actions = self._actions(names)
         whole = self._configurations(top, actions, names)
         tiers = self._tiers(top)
-        for entry in (e for tier in tiers for e in tier if e.name == gangs.GANG):
+        plugins = [entry for tier in tiers for entry in tier]
+        for entry in (plugin for plugin in plugins if plugin.name == gangs.GANG):
             gangs.permit_whole(whole, {e.name for e in actions}, entry.arguments, entry.flags)
         pools = read_pools(self._list(top.get("pools"), "pools"), dict(self._catalog.algorithms), self._findings)
         autoscaling = self._autoscaling(top)
-        metrics = self._metrics(top, [e for tier in tiers for e in tier])
+        metrics = self._metrics(top, plugins)
         self._findings.warnings.extend(self._catalog.broken.values())
-        self._check_reclaim(actions, [e for tier in tiers for e in tier])
-        self._check_rounds(actions, [e for tier in tiers for e in tier])
-        tenants = self._tenants(top, [e for tier in tiers for e in tier])
-        return self._config(actions, tiers, pools, tenants, autoscaling, metrics)
+        self._check_reclaim(actions, plugins)
+        self._check_rounds(actions, plugins)
+        tenants = self._tenants(top, plugins)
+        acting = [(e.registration, e.build(self._findings)) for e in actions]
+        asked = [[(e, e.build(self._findings)) for e in tier] for tier in tiers]
+        return Config(
+            tuple(ActionOption(registration, made) for registration, made in acting if made is not None),
+            tuple(
+                tuple(PluginOption(e.registration, made, e.flags) for e, made in tier if made is not None)
+                for tier in asked
+            ),
+            pools,
+            tenants,
+            autoscaling,
+            metrics,
+            self._pod_events(top),
+        )
 
     # -- actions
 
@@ -295,6 +318,12 @@ class _Reader:
 
     # -- the end
 
+    def _pod_events(self, top: dict[str, object]) -> bool:
+        said = top.get("pod-events")
+        if said is not None and as_bool(said) is None:
+            self._problem("pod-events", f"expected `true` or `false`, got {shown(said)}")
+        return as_bool(said) is True
+
     def _autoscaling(self, top: dict[str, object]) -> Autoscaling:
         """What autoscalers are asked for; the short name of a class of Cluster Autoscaler is completed."""
         raw = self._mapping(top.get("autoscaling"), "autoscaling")
@@ -315,33 +344,6 @@ class _Reader:
         if not raw and user is not None:
             self._warn(user.path, f"`{user.name}` needs the section `metrics`: without it {NOT_GATHERED}")
         return read_metrics(raw, self._findings)
-
-    def _config(
-        self,
-        actions: list[_Entry],
-        tiers: list[list[_Entry]],
-        pools: tuple[PoolOption, ...],
-        tenants: Tenants,
-        asks: Autoscaling,
-        metrics: Metrics,
-    ) -> Config | None:
-        acting = [(e.registration, e.build(self._findings)) for e in actions]
-        asked = [[(e, e.build(self._findings)) for e in tier] for tier in tiers]
-        if self._findings.problems:
-            return None
-        return Config(
-            tuple(ActionOption(registration, arguments) for registration, arguments in acting if arguments is not None),
-            tuple(
-                tuple(
-                    PluginOption(e.registration, arguments, e.flags) for e, arguments in tier if arguments is not None
-                )
-                for tier in asked
-            ),
-            pools,
-            tenants,
-            asks,
-            metrics,
-        )
 
     # -- names, mappings and lists
 
@@ -429,12 +431,6 @@ class _Reader:
                 misplaced = taker is not None and takes(taker.arguments, key, self._ignored(taker))
                 advice = ARGUMENT_BESIDE_NAME if misplaced else ""
                 self._findings.unknown(path, "key", key, known, lost="Maar decides without it", advice=advice)
-
-    def _problem(self, path: str, text: str) -> None:
-        self._findings.problem(path, text)
-
-    def _warn(self, path: str, text: str) -> None:
-        self._findings.warn(path, text)
 
 
 def _misplaced(what: str, written: str) -> str:

@@ -30,7 +30,7 @@ FLAGS = {
     "score": "nodeOrder",
     "domains": "hyperNodeGradient",
     "target_job": "targetJob",
-    "reserved_nodes": "reservedNodes",
+    "lock_nodes": "reservedNodes",
     "victim_tasks": "victim",
 }
 """The hook, and the flag in a plugin's configuration that switches it (prefixed with `enable` or `enabled`)."""

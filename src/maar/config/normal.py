@@ -20,6 +20,7 @@ from maar.config.config import (
     Metrics,
     PluginOption,
     PoolOption,
+    PoolRules,
     Registration,
     Tenants,
 )
@@ -40,21 +41,11 @@ class NormalOption(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unkno
     flags: dict[str, bool] = {}
 
 
-class NormalPool(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, rename="kebab"):
-    """A pool; times are in seconds."""
+class NormalPool(PoolRules, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True, rename="kebab"):
+    """A pool."""
 
-    name: str
     algorithm: str
-    nodes: dict[str, str] = {}
-    arguments: dict[str, Any] = {}
-    rate_limit: float = 30.0
-    minimum_time: float = 60.0
-    hysteresis: int = 0
-    restart: float = 30.0
-    horizon: float = 600.0
-    hold: float = 300.0
-    migrate: bool = False
-    pack: bool = False
+    arguments: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
 class Normal(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, rename="kebab"):
@@ -65,11 +56,12 @@ class Normal(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
     pools: tuple[NormalPool, ...] = ()
     tenants: Tenants = Tenants.TRUSTED
     autoscaling: Autoscaling = Autoscaling()
+    pod_events: bool = False
     left_out: tuple[str, ...] = ()
     """What the configuration has and this form does not show."""
 
 
-SAME = tuple(f.name for f in msgspec.structs.fields(NormalPool) if f.name not in ("algorithm", "arguments"))
+SAME = tuple(field.name for field in msgspec.structs.fields(PoolRules))
 """Settings of a pool that have the same name and meaning in both forms."""
 
 
@@ -92,6 +84,7 @@ def normal(config: Config) -> Normal:
         ),
         tenants=config.tenants,
         autoscaling=config.autoscaling,
+        pod_events=config.pod_events,
         left_out=tuple(left),
     )
 
@@ -124,6 +117,7 @@ def read_normal(form: Normal, catalog: Catalog) -> Config:
         ),
         form.tenants,
         form.autoscaling,
+        pod_events=form.pod_events,
     )
     if problems:
         raise ConfigError(problems)

@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from maar.config.arguments import read_arguments
-from maar.config.config import PoolOption, Registration
+from maar.config.config import PoolOption, PoolRules, Registration
 from maar.config.problems import Findings, shown
 from maar.model.durations import parse_duration
 from maar.model.words import unknown
@@ -30,21 +30,8 @@ ALGORITHM = "elastic-fifo"
 """The default algorithm: first come, first served; the rest is shared round-robin."""
 
 
-class PoolSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="kebab"):
-    """The settings of a pool besides its name, nodes and algorithm."""
-
-    rate_limit: str | float = "30s"
-    minimum_time: str | float = "60s"
-    hysteresis: int = 0
-    restart: str | float = "30s"
-    horizon: str | float = "10m"
-    hold: str | float = "5m"
-    migrate: bool = False
-    pack: bool = False
-
-
 OWN = ("name", "nodes", "algorithm", "arguments")
-KEYS = (*OWN, *(field.encode_name for field in msgspec.structs.fields(PoolSettings)))
+KEYS = tuple(dict.fromkeys((*OWN, *(field.encode_name for field in msgspec.structs.fields(PoolRules)))))
 TIMES = ("rate-limit", "minimum-time", "restart", "horizon", "hold")
 
 
@@ -75,7 +62,7 @@ def read_pools(items: list[object], algorithms: dict[str, Registration], finding
 def default_pool(algorithms: dict[str, Registration]) -> PoolOption:
     """The pool of all nodes that no other pool selects, with default settings."""
     algorithm = algorithms[ALGORITHM]
-    return _option(DEFAULT, {}, algorithm, algorithm.arguments(), PoolSettings())
+    return PoolOption(name=DEFAULT, algorithm=algorithm, arguments=algorithm.arguments())
 
 
 def _pool(raw: dict[str, Any], path: str, algorithms: dict[str, Registration], findings: Findings) -> PoolOption | None:
@@ -97,16 +84,19 @@ def _pool(raw: dict[str, Any], path: str, algorithms: dict[str, Registration], f
         findings.problem(arguments_path, f"expected a mapping, got {shown(arguments)}")
         return None
     made = read_arguments(algorithm.name, algorithm.arguments, arguments, arguments_path, findings)
-    settings = _settings({k: v for k, v in raw.items() if k not in OWN}, path, findings)
-    if made is None or settings is None:
+    stated = {k: v for k, v in raw.items() if k not in OWN}
+    rules = _rules({"name": name.strip(), "nodes": nodes, **stated}, path, findings)
+    if made is None or rules is None:
         return None
-    return _option(name.strip(), nodes, algorithm, made, settings)
+    return PoolOption(algorithm=algorithm, arguments=made, **msgspec.structs.asdict(rules))
 
 
-def _settings(raw: dict[str, object], path: str, findings: Findings) -> PoolSettings | None:
+def _rules(raw: dict[str, Any], path: str, findings: Findings) -> PoolRules | None:
+    """What is stated about a pool, with its times in seconds."""
     for time in TIMES:
         try:
-            parse_duration(raw.get(time, 0))  # type: ignore[arg-type]
+            if time in raw:
+                raw[time] = parse_duration(raw[time])
         except ValueError as error:
             findings.problem(f"{path}.{time}", str(error))
             return None
@@ -117,24 +107,5 @@ def _settings(raw: dict[str, object], path: str, findings: Findings) -> PoolSett
     strange = [key for key in raw if key not in KEYS]
     for key in strange:
         findings.unknown(path, "key", key, KEYS, lost="the pool is used without it")
-    made = read_arguments("pool", PoolSettings, {k: v for k, v in raw.items() if k in KEYS}, path, findings)
-    return made if isinstance(made, PoolSettings) and (findings.lenient or not strange) else None
-
-
-def _option(
-    name: str, nodes: dict[str, str], algorithm: Registration, arguments: msgspec.Struct, given: PoolSettings
-) -> PoolOption:
-    return PoolOption(
-        name=name,
-        nodes=dict(nodes),
-        algorithm=algorithm,
-        arguments=arguments,
-        rate_limit=parse_duration(given.rate_limit),
-        minimum_time=parse_duration(given.minimum_time),
-        hysteresis=given.hysteresis,
-        restart=parse_duration(given.restart),
-        horizon=parse_duration(given.horizon),
-        hold=parse_duration(given.hold),
-        migrate=given.migrate,
-        pack=given.pack,
-    )
+    made = read_arguments("pool", PoolRules, {k: v for k, v in raw.items() if k in KEYS}, path, findings)
+    return made if isinstance(made, PoolRules) and (findings.lenient or not strange) else None

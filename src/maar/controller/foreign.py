@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from maar.kube.wire.pods import Pod
 
@@ -18,18 +19,16 @@ EVERY = 60.0
 """Minimum seconds between two warnings; tuned by hand."""
 
 
+@dataclass(eq=False, slots=True)
 class ForeignBinds:
     """Counts binds by other schedulers, and warns."""
 
-    def __init__(
-        self, names: frozenset[str], leads: Callable[[], bool], clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self.count = 0
-        self._names = names
-        self._leads = leads
-        self._clock = clock
-        self._warned: float | None = None
-        self._since = 0
+    _names: frozenset[str]
+    _leads: Callable[[], bool]
+    _clock: Callable[[], float] = time.monotonic
+    count: int = 0
+    _warned: float | None = None
+    _since: int = 0
 
     def bound(self, pod: Pod) -> None:
         """A waiting pod got a node by a bind that this process did not send."""

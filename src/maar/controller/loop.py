@@ -1,18 +1,19 @@
 """The loop: decides when to run a cycle, runs it, and hands its plan to the outbox.
 
-A cycle runs after an event, at the time that the last plan named (`wake_at`), and after the resync time. Events that
-arrive together cause one cycle; events during a cycle belong to the next one. The pause between two cycles grows with
-their duration, so that reading and writing get their share of the CPU, and with the backlog of writes, because more
-decisions would gain nothing then.
+A cycle runs after an event, at the time that the last plan named (`wake_at`), and after the resync time. Events during
+a cycle belong to the next one. On a quiet cluster an event is decided at once. Cycles are further apart as soon as
+there is something to gather: the last cycle had more than one event, or the next event came before all writes of the
+last cycle were answered. The pause between two cycles also grows with their duration, so that reading and writing get
+their share of the CPU, and with the backlog of writes, because more decisions would gain nothing then.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -25,7 +26,8 @@ from maar.controller.settings.settings import Settings
 from maar.controller.shards.front import Shards
 from maar.controller.snapshots.cache import Cache
 from maar.controller.writing.outbox import Outbox
-from maar.model.plan import Elect, Plan
+from maar.kube.client.backoff import happens
+from maar.model.plan import Plan
 from maar.model.snapshot import Cluster, Snapshot
 from maar.session.extension import Action
 from maar.session.session import Session
@@ -45,13 +47,13 @@ class Cycle(msgspec.Struct, frozen=True):
     plan: Plan
 
 
+@dataclass(eq=False, slots=True)
 class Timed:
     """An action that measures its duration."""
 
-    def __init__(self, action: Action, name: str, listeners: list[Callable[[str, float], None]]) -> None:
-        self._action = action
-        self._name = name
-        self._listeners = listeners
+    _action: Action
+    _name: str
+    _listeners: list[Callable[[str, float], None]]
 
     def execute(self, session: Session) -> None:
         begun = time.perf_counter()
@@ -60,47 +62,43 @@ class Timed:
             listener(self._name, time.perf_counter() - begun)
 
 
+@dataclass(eq=False, slots=True)
 class Loop:
     """Runs cycles."""
 
-    def __init__(
-        self,
-        cache: Cache,
-        outbox: Outbox | None,
-        config: Callable[[], tuple[Config, str | None]],
-        settings: Settings,
-        brakes: Brakes,
-        recorder: Recorder | None = None,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._cache = cache
-        self._outbox = outbox
-        self._config = config
-        self._settings = settings
-        self._brakes = brakes
-        self._recorder = recorder
-        self.shards: Shards | None = None
-        """Set before the first cycle of one of several shards."""
-        self._clock = clock
-        self._happened = asyncio.Event()
-        self._later: asyncio.TimerHandle | None = None
-        self._known_config: Config | None = None
-        self._last_look = float("-inf")
-        self._look_at: float | None = None
-        """When time alone changes the decision about some job."""
-        self._timed: tuple[Config, Config] | None = None
-        self.on_cycle: list[Callable[[Cycle], None]] = []
-        self.on_action: list[Callable[[str, float], None]] = []
-        """Called with the name and the seconds of each action, maybe from another thread."""
-        self._decided: Plan | None = None
-        """The last plan."""
-        self._decided_at = 0.0
-        """When it was decided, by the monotonic clock."""
-        self._seconds = 0.0
-        """How long the last cycle took, without the wait for its binds."""
-        self.cycles = 0
+    _cache: Cache
+    _outbox: Outbox | None
+    _config: Callable[[], tuple[Config, str | None]]
+    _settings: Settings
+    _brakes: Brakes
+    _recorder: Recorder | None = None
+    clock: Callable[[], float] = time.time
+    stopwatch: Callable[[], float] = time.perf_counter
+    """Measures how long cycles take."""
+    shards: Shards | None = None
+    """Set before the first cycle of one of several shards."""
+    _happened: asyncio.Event = field(default_factory=asyncio.Event)
+    _events: int = 0
+    """How many events no cycle has seen."""
+    _later: asyncio.TimerHandle | None = None
+    _known_config: Config | None = None
+    _last_look: float = float("-inf")
+    _look_at: float | None = None
+    """When time alone changes the decision about some job."""
+    _timed: tuple[Config, Config] | None = None
+    on_cycle: list[Callable[[Cycle], None]] = field(default_factory=list)
+    on_action: list[Callable[[str, float], None]] = field(default_factory=list)
+    """Called with the name and the seconds of each action, maybe from another thread."""
+    _decided: Plan | None = None
+    """The last plan."""
+    _decided_at: float = 0.0
+    """When it was decided, by the monotonic clock."""
+    _seconds: float = 0.0
+    """How long the last cycle took, without the wait for its binds."""
+    cycles: int = 0
 
     def trigger(self) -> None:
+        self._events += 1
         self._happened.set()
 
     @property
@@ -122,44 +120,54 @@ class Loop:
         self._cache.start_over()
         self.trigger()
         wake: float | None = None
+        window = 0.0
         while True:
-            await self._wait(wake)
+            await self._wait(wake, window)
             if self._happened.is_set():
-                await asyncio.sleep(self._settings.gather)
+                await asyncio.sleep(self._settings.gather_after(room=self._cache.is_woken))
+            events, self._events = self._events, 0
             self._happened.clear()
+            begun = asyncio.get_running_loop().time()
             wake = await self.once()
             # In the first cycle all jobs count as changed, but nothing has happened yet.
             news = len(self._cache.changed) if self.cycles > 1 else 0
-            await self._pause(self._seconds, news)
+            window = await self._pause(begun, self._seconds, news, events)
 
-    async def _pause(self, seconds: float, news: int) -> None:
-        """Leave time for reading and writing after a cycle; end early if few writes are left."""
+    async def _pause(self, begun: float, seconds: float, news: int, events: int) -> float:
+        """Leave time for reading and writing after a cycle, and gather events; end early if there is little of both.
+
+        Returns for how many more seconds time alone causes no cycle.
+        """
         settings, pause = self._settings, self._settings.pause_after(seconds, news)
         at_least = max(settings.min_interval - seconds, min(pause, settings.shortest_pause))
         if self._decided is not None and self.cycles > 1:
             at_least = max(at_least, settings.rest_after(seconds, len(self._decided.waiting), len(self._decided.bind)))
         if self._outbox is None:
             await asyncio.sleep(pause)
-            return
-        await asyncio.sleep(at_least)
+            return 0.0
+        clock = asyncio.get_running_loop().time
+        until = ends = clock() + at_least
+        if events <= 1 and at_least <= settings.min_interval:
+            await self._outbox.all_answered(at_least)
+            if not self._happened.is_set():
+                until = min(ends, begun + settings.quiet_distance(seconds))
+        await asyncio.sleep(until - clock())
         await self._outbox.has_room(max(pause - at_least, settings.backlog))
+        return max(ends - clock(), 0.0)
 
-    async def _wait(self, wake: float | None) -> None:
+    async def _wait(self, wake: float | None, window: float) -> None:
         ends = self._last_look + self._settings.resync
-        timeout = max(min(ends, wake if wake is not None else ends) - self._clock(), 0.0)
-        # Not `wait_for`: before Python 3.12 it may swallow a cancellation that arrives together with the event.
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(timeout):
-                await self._happened.wait()
+        timeout = max(min(ends, wake if wake is not None else ends) - self.clock(), window)
+        await happens(self._happened, timeout)
 
     async def once(self) -> float | None:
         """Run one cycle; returns when the next one is due because of time alone."""
-        started, self._seconds = time.perf_counter(), 0.0
+        started, self._seconds = self.stopwatch(), 0.0
         if self.shards is not None and not self.shards.active:
-            self._last_look = self._clock()
+            self._last_look = self.clock()
             self.shards.turned()
             return None  # its last shard was given back
-        now = self._clock()
+        now = self.clock()
         config, text = self._config()
         time_has_come = self._look_at is not None and now >= self._look_at
         if config is not self._known_config or time_has_come or now >= self._last_look + self._settings.resync:
@@ -198,14 +206,14 @@ class Loop:
         self.cycles += 1
         for listener in self.on_cycle:
             with self._cache.picture.problems.isolated("listener", listener.__qualname__):
-                listener(Cycle(now, time.perf_counter() - started, decided))
+                listener(Cycle(now, self.stopwatch() - started, decided))
         # 7 report: many jobs may wait, so binds leave first
         if self._outbox is not None:
-            waits_since = time.perf_counter()
+            waits_since = self.stopwatch()
             await self._outbox.all_sent(self._settings.sending)
-            started += time.perf_counter() - waits_since
+            started += self.stopwatch() - waits_since
             self._outbox.report(decided, now)
-        self._seconds = time.perf_counter() - started
+        self._seconds = self.stopwatch() - started
         # Skipped jobs were not asked: their last `wake_at` still holds.
         self._look_at = _first(self._look_at, decided.wake_at)
         return _first(self._look_at, None if self._outbox is None else self._outbox.due(now))
@@ -243,7 +251,7 @@ class Loop:
             return waiting
         helped = self._cache.in_need_of_company(waiting) if plan.bind else frozenset()
         before = snapshot.cluster
-        if {lock.node for lock in before.locks} - {lock.node for lock in plan.locks} or _is_free(before.elect, plan):
+        if plan.lets_go(before.elect, before.locks):
             helped = waiting
         if helped:
             self.trigger()
@@ -272,11 +280,6 @@ class Loop:
                     now, plan, around=cache.latest.cluster, changed=cache.changed, resting=resting, config=text
                 )
             self._recorder.write(replace(frame, standing=standing))
-
-
-def _is_free(before: Elect | None, plan: Plan) -> bool:
-    """Whether an election ended, so that jobs that were skipped in this cycle may be elected."""
-    return before is not None and (plan.elect is None or plan.elect.job != before.job)
 
 
 def _first(*moments: float | None) -> float | None:

@@ -11,7 +11,6 @@ import ctypes
 import gc
 import logging
 import os
-import random
 import re
 import signal
 import socket
@@ -22,15 +21,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from maar import __version__
 from maar.config.file import ConfigError
-from maar.controller.scheduler import NOT_NOW, BackgroundTaskFailed, Scheduler
+from maar.controller.scheduler import BackgroundTaskFailed, Scheduler, when_it_answers
 from maar.controller.settings.brake_file import BrakeFile
 from maar.controller.settings.brakes import Brakes
 from maar.controller.settings.config_file import ConfigFile
-from maar.controller.settings.settings import Settings
+from maar.controller.settings.settings import Observing
 from maar.controller.shadow import Shadow
 from maar.controller.shards.membership import Membership, together
 from maar.controller.shards.moving import LostShard
@@ -39,7 +36,7 @@ from maar.history.errors import BadAddress
 from maar.history.history import History
 from maar.kube.client.access import load_access
 from maar.kube.client.api import Api
-from maar.kube.client.backoff import Backoff
+from maar.kube.client.backoff import cancel
 from maar.kube.client.errors import AccessError, ApiError, Forbidden
 from maar.kube.kinds.cluster import NODES, PODS, SHARD_MAPS
 from maar.kube.read.shards import BrokenMap
@@ -72,16 +69,9 @@ Web = Callable[[Scheduler, History], AbstractAsyncContextManager[None]]
 """Serves HTTP for a scheduler and its history while the context is open."""
 
 
-class Options(msgspec.Struct, frozen=True):
+class Options(Observing, frozen=True):
     """The options of one `maar run`."""
 
-    settings: Settings = Settings()
-    kubeconfig: str | None = None
-    context: str | None = None
-    config: Path | None = None
-    lenient: bool = False
-    """Skip what the configuration asks for and Maar does not know, also when it is read again."""
-    brakes: Path | None = None
     record: Path | None = None
     lease_namespace: str = LEASE_NAMESPACE
     lease_seconds: int = LEASE_SECONDS
@@ -91,7 +81,6 @@ class Options(msgspec.Struct, frozen=True):
     """The node label that names racks, which shards keep together; empty: HyperNodes do."""
     stand_by: bool = True
     """Wait while another process leads; otherwise that is an error."""
-    history: str | None = None
 
 
 class RunError(Exception):
@@ -141,7 +130,7 @@ async def _run(
         api = await Api.open(access)
         parts.push_async_callback(api.close)
         in_flight = options.settings.in_flight
-        intents = Intents(2 * in_flight, 4 * in_flight, options.settings.announce)
+        intents = Intents(2 * in_flight, 4 * in_flight, announcing=options.settings.announce)
         fenced = None if options.settings.dry_run else intents
         scheduler = Scheduler(api, options.settings, config, brakes, options.record, history, fenced)
         history.start()
@@ -153,7 +142,7 @@ async def _run(
             await parts.enter_async_context(web(scheduler, history))
         works = [_work(api, scheduler, intents, options), scheduler.failed(), return_memory()]
         if brake_file is not None:
-            brake_file.on_changed.append(scheduler.look_again)
+            brake_file.on_changed += [scheduler.look_again, scheduler.publisher.look]
             works.append(brake_file.watch())
         await until_stopped(works)
 
@@ -185,9 +174,7 @@ async def until_stopped(works: Iterable[Coroutine[Any, Any, None]]) -> None:
         for task in done:
             task.result()
     finally:
-        for running in (*tasks, stopping):
-            running.cancel()
-        await asyncio.gather(*tasks, stopping, return_exceptions=True)
+        await cancel((*tasks, stopping))
 
 
 async def _work(api: Api, scheduler: Scheduler, intents: Intents, options: Options) -> None:
@@ -213,18 +200,13 @@ async def _work(api: Api, scheduler: Scheduler, intents: Intents, options: Optio
 
 async def has_map(api: Api) -> bool:
     """Whether the cluster has shards: then every Maar is one of them, however it was started."""
-    backoff = Backoff(0.1, 5.0, random.Random(0))
-    while True:
-        try:
-            return await read_map(api) is not None
-        except BrokenMap:
-            return True
-        except Forbidden as error:
-            logger.warning("cannot see whether this cluster has shards: %s", error)
-            return False
-        except NOT_NOW as error:
-            logger.warning("the API server does not answer yet: %s", error)
-            await asyncio.sleep(backoff.next(error.retry_after))
+    try:
+        return await when_it_answers(lambda: read_map(api)) is not None
+    except BrokenMap:
+        return True
+    except Forbidden as error:
+        logger.warning("cannot see whether this cluster has shards: %s", error)
+        return False
 
 
 async def _lead_alone(api: Api, scheduler: Scheduler) -> None:
@@ -239,8 +221,7 @@ async def _lead_alone(api: Api, scheduler: Scheduler) -> None:
                 raise RunError(SHARED)
         leading.result()
     finally:
-        leading.cancel()
-        await asyncio.gather(leading, return_exceptions=True)
+        await cancel([leading])
 
 
 async def share(api: Api, scheduler: Scheduler, intents: Intents, options: Options) -> None:
@@ -304,7 +285,7 @@ def _election(
         intents=intents,
         stand_by=options.stand_by,
         is_dead=(lambda holder: False) if options.stand_by else has_ended,
-        claims=claims,
+        claims=claims or Claims(),
         known_epoch=known_epoch,
     )
 

@@ -19,6 +19,7 @@ from typing import IO
 import msgspec
 
 from maar.files import check_regular
+from maar.model.facts import Lost, from_before
 from maar.model.jobs import Job
 from maar.model.plan import Plan
 from maar.model.snapshot import Cluster
@@ -171,12 +172,46 @@ def read_recording(path: Path) -> Iterator[RecordedCycle]:
     config: str | None = None
     for number, (_, data) in enumerate(frames(path), 1):
         try:
-            frame = decoder.decode(unpacked(data))
+            message = unpacked(data)
+            frame = with_facts(decoder.decode(message), message)
             cluster = put_together(frame, jobs)
         except (RecordingError, msgspec.MsgspecError) as error:
             raise RecordingError(f"{path}: cycle {number}: damaged: {error}") from None
         config = frame.config if frame.config is not None else config
         yield RecordedCycle(frame.now, cluster, frame.resting, frame.plan, config, frame.standing)
+
+
+class Older(msgspec.Struct, frozen=True):
+    """What clusters and plans had in recordings of versions before facts."""
+
+    expired: tuple[Lost, ...] = ()
+    rounds: dict[str, float] = {}
+
+
+class OlderFrame(msgspec.Struct, frozen=True):
+    """The parts of a frame with such fields."""
+
+    plan: Older = Older()
+    cluster: Older | None = None
+    rest: Older | None = None
+
+
+def with_facts(frame: Frame, message: bytes) -> Frame:
+    """A frame with what a version before facts remembered, if that version made the message."""
+    if b"expired" not in message:
+        return frame
+    old = msgspec.msgpack.decode(message, type=OlderFrame)
+    parts = (
+        ("plan", frame.plan, old.plan),
+        ("cluster", frame.cluster, old.cluster),
+        ("around", frame.around, old.rest),
+    )
+    made: dict[str, object] = {}
+    for name, now, before in parts:
+        if now is not None and before is not None:
+            facts = (*now.facts, *from_before(before.expired, before.rounds))
+            made[name] = msgspec.structs.replace(now, facts=facts)
+    return msgspec.structs.replace(frame, **made)
 
 
 def frames(path: Path, place: int = 0) -> Iterator[tuple[int, bytes]]:

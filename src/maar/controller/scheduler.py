@@ -10,22 +10,22 @@ import asyncio
 import contextlib
 import logging
 import random
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from maar.controller.clock import Clock
 from maar.controller.foreign import ForeignBinds
 from maar.controller.history.accounting import Accounting
 from maar.controller.history.gang_accounting import GangAccounting
-from maar.controller.history.knowledge import FromHistory, Learner
-from maar.controller.history.runs import Runs
+from maar.controller.history.knowledge import Learner, learnt_from
+from maar.controller.history.runs import Runs, length_of
 from maar.controller.loads.gatherer import Gatherer
 from maar.controller.loop import Loop
 from maar.controller.record import Recorder
 from maar.controller.reporting.reports import Reports
-from maar.controller.reporting.subjects import Subjects, pod_reference
+from maar.controller.reporting.subjects import pod_reference
 from maar.controller.reporting.tallies import MOMENT
 from maar.controller.settings.brakes import Brakes
 from maar.controller.settings.config_file import ConfigFile
@@ -40,15 +40,15 @@ from maar.controller.writing.provisioning import Provisioning
 from maar.controller.writing.publishing import Publisher
 from maar.history.history import History
 from maar.kube.client.api import Api
-from maar.kube.client.backoff import Backoff
+from maar.kube.client.backoff import Backoff, cancel, happens
 from maar.kube.client.discovery import served
-from maar.kube.client.errors import ApiError, Conflict, ServerFault, TooManyRequests, Unreachable
+from maar.kube.client.errors import NOT_NOW, ApiError, Conflict
 from maar.kube.client.informer import Informer
 from maar.kube.kinds import WATCHED, AnyJobKind
 from maar.kube.kinds.cluster import PODS as PODS_KIND
 from maar.kube.kinds.cluster import QUEUES as QUEUE_KIND
 from maar.kube.kinds.kind import JobKind
-from maar.kube.picture.picture import Picture
+from maar.kube.picture.picture import Picture, part_of
 from maar.kube.wire import cluster as wire
 from maar.kube.wire.annotations import ELASTIC
 from maar.kube.wire.api_resources import PODS, QUEUES, Resource
@@ -60,15 +60,25 @@ from maar.kube.write.executor import Executor, Lane
 from maar.kube.write.intents import Intents
 from maar.model.queues import DEFAULT
 
+T = TypeVar("T")
 logger = logging.getLogger("maar")
 
-NOT_NOW = (Unreachable, ServerFault, TooManyRequests)
-"""Temporary errors: the server restarts, fails or is busy."""
 LIST_SIZES = 10.0
 """Seconds for the lists of elastic jobs at a take-over; tuned by hand. A kind that may not be listed any more must not
 stop it for ever."""
 LAST_WRITES = 5.0
 """Seconds that a stop waits for writes in flight."""
+
+
+async def when_it_answers(ask: Callable[[], Awaitable[T]]) -> T:
+    """The answer of the server; asks again while it does not answer, for example during a restart."""
+    backoff = Backoff(0.1, 5.0, random.Random(0))
+    while True:
+        try:
+            return await ask()
+        except NOT_NOW as error:
+            logger.warning("the API server does not answer yet: %s", error)
+            await asyncio.sleep(backoff.next(error.retry_after))
 
 
 class BackgroundTaskFailed(Exception):
@@ -93,35 +103,35 @@ class Scheduler:
 
         Without intents, no lease protects the writes: only for a scheduler that is the only one by construction.
         """
-        self._api = api
+        self.api = api
         self._settings = settings
         self._clock = clock or Clock()
         self.config = config
         self.brakes = brakes or Brakes()
         self._history = known = history if history is not None and history.on else None
-        self.picture = Picture(settings.scheduler_names, self._is_ours, None if known is None else FromHistory(known))
-        self.cache = Cache(self.picture)
+        learnt = None if known is None else partial(learnt_from, known)
+        self.picture = Picture(settings.scheduler_names, self._is_ours, learnt)
+        self.cache = Cache(self.picture, None if known is None else partial(length_of, known, self.picture))
         self._intents = intents
         pods = self.picture.objects.of(PODS_KIND)
         self.executor = Executor(api, in_flight=settings.in_flight, gate=intents, watched=pods.get)
         self.executor.on_failed.append(self.fail)
         self.events = EventWriter(self._writer, "maar")
         self.foreign = ForeignBinds(settings.scheduler_names, self._leads)
-        self._subjects = Subjects(self.cache)
         status = partial(self.executor.submit, lane=Lane.STATUS)
         self._provisioning = Provisioning(
-            self.cache, self._subjects, self._provisioning_class, status, self.events.emit
+            self.cache, lambda: config.config.autoscaling.provisioning_class, status, self.events.emit
         )
-        self._reports = Reports(self.cache, self._subjects, may_ask=self._provisioning.may_be_unschedulable)
+        self._reports = Reports(self.cache, may_ask=self._provisioning.may_be_unschedulable)
         self._recorder = None if record is None else Recorder(record)
         self.outbox = Outbox(
             self.cache,
             self.executor,
             self.events,
-            self._subjects,
             self._reports,
             self._provisioning,
             settings,
+            lambda: settings.pod_events or config.config.pod_events,
             self._trigger,
         )
         self.membership: Membership | None = None
@@ -137,8 +147,8 @@ class Scheduler:
             self._clock,
         )
         self.loads = Gatherer(api, self.picture, lambda: config.config.metrics, self.look_again, self._clock)
-        self._publisher = Publisher(self._writer, config, settings, self._is_first, self._clock)
-        self._learner = Learner(self.picture.learn, self._trigger, settings.learn_every)
+        self.publisher = Publisher(self._writer, config, settings, self._is_first, self._clock, brakes=self.brakes)
+        self._learner = Learner(self._learn, self._trigger, settings.learn_every)
         if known is not None:
             self._remember(known)
         self.informers: dict[Resource[Object], Informer[Object]] = {}
@@ -165,7 +175,7 @@ class Scheduler:
     def _writer(self) -> Api:
         """Writes nothing once the lease is lost."""
         intents = self._intents
-        return self._api if intents is None else self._api.while_not(lambda: intents.lost)
+        return self.api if intents is None else self.api.while_not(lambda: intents.lost)
 
     def _remember(self, history: History) -> None:
         """Learn from the history, and record events in it; shadow mode has no events to record."""
@@ -180,13 +190,10 @@ class Scheduler:
             self.outbox.on_given.append(accounting.given)
             self.outbox.resizes.on_written.append(accounting.wrote)
 
-    def _provisioning_class(self) -> str:
-        config, _ = self.config.current()
-        return config.autoscaling.provisioning_class
-
-    @property
-    def api(self) -> Api:
-        return self._api
+    def _learn(self) -> bool:
+        """Update what the history says about jobs; returns whether anything changed for decisions."""
+        elastic, lengths = self.picture.learn(), self.cache.learn()
+        return elastic or lengths
 
     def _trigger(self) -> None:
         self.loop.trigger()
@@ -197,7 +204,7 @@ class Scheduler:
             asyncio.get_running_loop().call_later(MOMENT, self._trigger)
 
     def _retold(self, pod: Pod) -> None:
-        """A waiting pod shows another reason or promise. If Maar did not write it, it is corrected."""
+        """A waiting pod shows another reason or nominated node. If Maar did not write it, it is corrected."""
         if self._leads() and not self.executor.may_have_written(pod):
             self._reports.contradicted(pod.key, self._clock())
             self.loop.trigger_later()
@@ -221,25 +228,15 @@ class Scheduler:
 
     async def sync(self) -> None:
         """Watch everything that the server serves, and wait until every kind is listed once."""
-        await self._discover_first()
+        await when_it_answers(self._discover)
         self.background(self._discover_again(), endless=True)
         self.background(self.config.watch(), endless=True)
         await asyncio.gather(*(informer.synced.wait() for informer in self.informers.values()))
         self.background(self._make_default_queue())
 
-    async def _discover_first(self) -> None:
-        """Discover what the server serves; retry while it does not answer, for example during a restart."""
-        backoff = Backoff(0.1, 5.0, random.Random(0))
-        while True:
-            try:
-                return await self._discover()
-            except NOT_NOW as error:
-                logger.warning("the API server does not answer yet: %s", error)
-                await asyncio.sleep(backoff.next(error.retry_after))
-
     async def _discover(self) -> None:
         wanted = [kind for kind in WATCHED if kind.family not in self._settings.without]
-        found = await served(self._api, wanted)
+        found = await served(self.api, wanted)
         watched = {(resource.group, resource.plural) for resource in self.informers}
         for kind, resource in sorted(found.items(), key=lambda pair: str(pair[1])):
             if (resource.group, resource.plural) in watched:
@@ -256,7 +253,7 @@ class Scheduler:
                 self._retold,
             )
             informer = self.informers[resource] = Informer(
-                self._api,
+                self.api,
                 resource,
                 sink,
                 namespace=self._settings.namespace if kind.only else None,
@@ -272,9 +269,7 @@ class Scheduler:
 
     async def _discover_again(self) -> None:
         while True:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._settings.discover_again):
-                    await self._look_for_kinds.wait()
+            await happens(self._look_for_kinds, self._settings.discover_again)
             self._look_for_kinds.clear()
             queues_before = QUEUES in self.informers
             with contextlib.suppress(ApiError):
@@ -287,12 +282,7 @@ class Scheduler:
         if QUEUES not in self.informers or self._settings.dry_run:
             return
         await self.informers[QUEUES].synced.wait()
-        queue = {
-            "apiVersion": QUEUES.api_version,
-            "kind": QUEUES.kind,
-            "metadata": {"name": DEFAULT},
-            "spec": {"weight": 1, "reclaimable": True},
-        }
+        queue = QUEUES.document({"name": DEFAULT}, spec={"weight": 1, "reclaimable": True})
         backoff = Backoff(0.1, 30.0, random.Random(0))
         while QUEUES in self.informers and DEFAULT not in self.picture.objects.of(QUEUE_KIND):
             try:
@@ -342,13 +332,11 @@ class Scheduler:
                 await self.take_over()
             self.leading = not self._settings.dry_run
             if self.leading:
-                beside.append(asyncio.create_task(self._publisher.run()))
+                beside.append(asyncio.create_task(self.publisher.run()))
             await self.loop.run()
         finally:
             self.leading = False
-            for task in beside:
-                task.cancel()
-            await asyncio.gather(*beside, return_exceptions=True)
+            await cancel(beside)
             if self._intents is None or not self._intents.lost:
                 await self.executor.drain(LAST_WRITES)
             self.executor.stop()
@@ -362,10 +350,24 @@ class Scheduler:
     async def take_over(self) -> None:
         """Settle everything that earlier leaders may have sent, and learn what became of it."""
         if self._intents is not None:
-            evicts = not self.brakes.settings.paused
             await take_over(
-                self._writer, self._intents, self._list_pods, self._paths, evicts=evicts, evicted=self._tell_victim
+                self._writer,
+                self._intents,
+                self._list_pods,
+                self._paths,
+                may_evict=self._not_braked,
+                evicted=self._tell_victim,
             )
+
+    def _not_braked(self, victims: list[Victim]) -> list[Victim]:
+        """The victims that the brakes permit. A pod whose queue is not known is protected as if its queue were."""
+        brakes = self.brakes.settings
+        if brakes.paused or not brakes.queues_off:
+            return [] if brakes.paused else victims
+        part = part_of(self.picture, {victim.namespace for victim in victims})
+        jobs = part.take(self._clock()).changed.values()
+        free = {task.uid for of in jobs if of is not None and of[0].queue not in brakes.queues_off for task in of[1]}
+        return [victim for victim in victims if victim.uid in free]
 
     def _tell_victim(self, victim: Victim) -> None:
         regarding = pod_reference(f"{victim.namespace}/{victim.name}", victim.uid)
@@ -376,7 +378,7 @@ class Scheduler:
 
         Watches of different kinds are not ordered, so a size could be older than the pods.
         """
-        sized = (self.picture.served[kind] for kind in self._sized())
+        sized = dict.fromkeys(self.picture.served[kind] for kind, _ in self._elastic())
         lists = [asyncio.create_task(self.informers[r].list_again()) for r in sized if r in self.informers]
         try:
             await self.informers[PODS].list_again()
@@ -386,13 +388,13 @@ class Scheduler:
             for unfinished in lists:
                 unfinished.cancel()
 
-    def _sized(self) -> Iterator[AnyJobKind]:
-        """The kinds that have elastic jobs."""
+    def _elastic(self) -> Iterator[tuple[AnyJobKind, Object]]:
+        """Objects that are elastic jobs, or may be."""
         for kind in self.picture.served:
             if isinstance(kind, JobKind) and kind.write is not None:
-                items, names = self.picture.objects.of(kind).values(), self._settings.scheduler_names
-                if any(_may_be_elastic(kind, item, names) for item in items):
-                    yield kind
+                for item in self.picture.objects.of(kind).values():
+                    if _may_be_elastic(kind, item, self._settings.scheduler_names):
+                        yield kind, item
 
     def _paths(self) -> Iterator[str]:
         """The objects that a Maar may bind, evict or resize."""
@@ -400,10 +402,7 @@ class Scheduler:
         for pod in picture.objects.of(PODS_KIND).values():
             if pod.spec.scheduler_name in names and not pod.finished:
                 yield PODS.path(pod.namespace, pod.name)
-        for kind in picture.served:
-            if isinstance(kind, JobKind) and kind.write is not None:
-                items = picture.objects.of(kind).values()
-                yield from (picture.path(kind, item) for item in items if _may_be_elastic(kind, item, names))
+        yield from (picture.path(kind, item) for kind, item in self._elastic())
 
     def lags(self) -> dict[str, float]:
         """Seconds since the last sign of each watch."""
@@ -427,9 +426,7 @@ class Scheduler:
     async def close(self) -> None:
         self._closing = True
         self._learner.close()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await cancel(self._tasks)
         await self.executor.close()
         await self.events.close()
         if self._recorder is not None:

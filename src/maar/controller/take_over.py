@@ -43,22 +43,22 @@ async def take_over(
     list_pods: Callable[[], Awaitable[None]],
     everything: Callable[[], Iterable[str]],
     *,
-    evicts: bool = True,
+    may_evict: Callable[[list[Victim]], list[Victim]] = lambda victims: victims,
     evicted: Callable[[Victim], None] = lambda victim: None,
 ) -> None:
     """Settle everything that earlier leaders may have sent, and learn what became of it.
 
-    `everything` returns the paths of all objects that Maar may write to. `evicts` is false if the cluster's owner has
-    paused evictions. `evicted` is called for each pod that was evicted here.
+    `everything` returns the paths of all objects that Maar may write to. `may_evict` leaves out the victims that the
+    cluster's owner protects by the brakes. `evicted` is called for each pod that was evicted here.
     """
     if not intents.succeeds:
         return
-    if victims := intents.inherited_decided:
-        if evicts:
-            logger.info("epoch %d: carrying out %d evictions that were decided", intents.epoch, len(victims))
-            await evict_all(api, victims.values(), done=intents.fenced_one, evicted=evicted)
-        else:
-            logger.warning("%d decided evictions of an earlier leader are left out: evictions are paused", len(victims))
+    if decided := list(intents.inherited_decided.values()):
+        victims = may_evict(decided)
+        logger.info("epoch %d: carrying out %d evictions that were decided", intents.epoch, len(victims))
+        if held := len(decided) - len(victims):
+            logger.warning("decided evictions of an earlier leader that the brakes block: %d", held)
+        await evict_all(api, victims, done=intents.fenced_one, evicted=evicted)
     paths = intents.inherited
     if intents.unreadable:
         await list_pods()

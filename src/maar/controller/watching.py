@@ -7,6 +7,7 @@ added, a queue changed) wakes all jobs; a new job concerns only itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 
 from maar.controller.reporting.tallies import stage
 from maar.kube.client.informer import Changed, Delta, Removed, Replaced
@@ -22,33 +23,23 @@ from maar.kube.wire.pods import Pod
 from maar.kube.wire.volumes import PersistentVolume
 
 
+@dataclass(eq=False, slots=True)
 class Sink:
     """Takes the deltas of one informer."""
 
-    def __init__(
-        self,
-        picture: Picture,
-        kind: AnyKind,
-        trigger: Callable[[], None],
-        room: Callable[[], None],
-        later: Callable[[], None] | None = None,
-        moved: Callable[[str], None] = lambda pod: None,
-        bound: Callable[[Pod], None] = lambda pod: None,
-        retold: Callable[[Pod], None] = lambda pod: None,
-    ) -> None:
-        self._picture = picture
-        self._kind = kind
-        self._trigger = trigger
-        self._room = room
-        self._later = later or trigger
-        self._moved = moved
-        """Called for pods that start, end or leave, whether this matters to a decision or not."""
-        self._bound = bound
-        """Called for waiting pods that another client has bound."""
-        self._retold = retold
-        """Called for a waiting pod if its condition or its nominated node has changed, by any client."""
-        self._broken: set[str] = set()
-        """Objects that exist and cannot be decoded."""
+    _picture: Picture
+    _kind: AnyKind
+    _trigger: Callable[[], None]
+    _room: Callable[[], None]
+    _later: Callable[[], None] | None = None
+    _moved: Callable[[str], None] = lambda pod: None
+    """Called for pods that start, end or leave, whether this matters to a decision or not."""
+    _bound: Callable[[Pod], None] = lambda pod: None
+    """Called for waiting pods that another client has bound."""
+    _retold: Callable[[Pod], None] = lambda pod: None
+    """Called for a waiting pod if its condition or its nominated node has changed, by any client."""
+    _broken: set[str] = field(default_factory=set)
+    """Objects that exist and cannot be decoded."""
 
     def __call__(self, delta: Delta[Object]) -> None:
         match delta:
@@ -107,7 +98,7 @@ class Sink:
         if self._gives_room(before, item):
             self._room()
         if self._picture.can_wait(self._kind, before, item):
-            self._later()
+            (self._later or self._trigger)()
         else:
             self._trigger()
 

@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import json
 import shutil
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -20,9 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from maar.config.file import default_text
+from maar.demo.child import ended, started
 from maar.demo.manifests import Elastic, Gang, elastic_job, job, node, priority_class, queue
 from maar.demo.page import Page
-from maar.demo.picture import Column, columns, owner
+from maar.demo.picture import Column, columns, letter, owner
 from maar.demo.score import Ledger
 from maar.embedded.objects.kinds import EVENTS, JOBS, NODES, PODS
 from maar.embedded.objects.store import Event
@@ -123,13 +123,7 @@ class Box:
         if self._recordings.exists():  # for the page; each start has a file of its own
             number = len(list(self._recordings.iterdir())) + 1
             options += ["--record", str(self._recordings / f"scheduler-{number}.rec")]
-        with self.log.open("ab") as log:
-            self._child = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "maar.cli.main", "run", *options),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
+        self._child = await started("run", options, self.log)
         return self._child.pid
 
     def _options(self) -> list[str]:
@@ -150,11 +144,7 @@ class Box:
             return None
         if child.returncode is None and not self._killed:
             child.terminate()
-        try:
-            return await asyncio.wait_for(child.wait(), 10)
-        except TimeoutError:
-            child.kill()
-            return await child.wait()
+        return await ended(child)
 
     def said(self, word: str, since: int = 0) -> list[str]:
         """The lines of the scheduler's log that contain a word, from a length of the log on."""
@@ -168,11 +158,11 @@ class Box:
     # -- changes
 
     async def submit(self, gang: Gang) -> None:
-        self.letters[gang.name] = gang.letter
+        self.letters[gang.name] = letter(gang.name)
         await self.api.create("/apis/batch/v1/namespaces/default/jobs", job(gang))
 
     async def submit_elastic(self, elastic: Elastic) -> None:
-        self.letters[elastic.name] = elastic.letter
+        self.letters[elastic.name] = letter(elastic.name)
         path = f"/apis/kubeflow.org/v1/namespaces/default/{elastic.kind.lower()}s"
         await self.api.create(path, elastic_job(elastic))
 

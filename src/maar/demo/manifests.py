@@ -19,10 +19,6 @@ class Gang(NamedTuple):
     queue: str
     priority: str = "normal"
 
-    @property
-    def letter(self) -> str:
-        return self.name[0].upper()
-
     def __str__(self) -> str:
         return f"{self.name} ({self.pods} × {self.gpus} GPUs, queue {self.queue}, priority {self.priority})"
 
@@ -37,10 +33,6 @@ class Elastic(NamedTuple):
     gpus: int
     pool: str
     queue: str = "research"
-
-    @property
-    def letter(self) -> str:
-        return self.name[0].upper()
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name} ({self.low} to {self.high} workers of {self.gpus} GPUs, on {self.pool})"

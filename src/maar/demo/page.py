@@ -6,14 +6,14 @@ import asyncio
 import contextlib
 import os
 import re
-import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from maar.demo import child as processes
+
 PATIENCE = 20.0
 """Seconds to wait for its address; far more than it takes, tuned by hand."""
-STOP = 10.0
 NICE = 10
 """Its priority, so that the scheduler goes first on a busy machine."""
 
@@ -33,13 +33,7 @@ class Page:
 
     async def start(self, options: Iterable[str]) -> None:
         """Start it; it is not ready yet."""
-        with self.log.open("ab") as log:
-            self._child = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "maar.cli.main", "web", *options, "--anonymous", "--port", "0"),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
+        self._child = await processes.started("web", (*options, "--anonymous", "--port", "0"), self.log)
 
     async def serving(self, patience: float = PATIENCE) -> bool:
         """Wait until it serves; false if it has not started. From then on it uses only CPU time that is left over."""
@@ -65,11 +59,7 @@ class Page:
             return
         with contextlib.suppress(ProcessLookupError):
             child.terminate()
-        try:
-            await asyncio.wait_for(child.wait(), STOP)
-        except TimeoutError:
-            child.kill()
-            await child.wait()
+        await processes.ended(child)
 
     def _text(self) -> str:
         return self.log.read_text(errors="replace") if self.log.exists() else ""

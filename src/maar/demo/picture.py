@@ -61,6 +61,11 @@ def columns(nodes: Iterable[Obj], pods: Iterable[Obj], letters: Mapping[str, str
     ]
 
 
+def letter(job: str) -> str:
+    """What stands for a job in the picture."""
+    return job[0].upper()
+
+
 def owner(pod: Obj) -> str:
     """The name of the job of a pod, or the pod's own name."""
     owners = pod["metadata"].get("ownerReferences") or [pod["metadata"]]

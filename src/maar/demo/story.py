@@ -64,7 +64,9 @@ class Story(Teller):
         self.tell(f"started the scheduler: `maar run --kubeconfig {self.box.kubeconfig}`, process {pid}")
         await self.until_running(*FIRST)
         pods = sum(gang.pods for gang in FIRST)
-        self.tell(f"all {len(FIRST)} gangs run: {pods} pods, {self._gpus()}")
+        ledger = self.box.ledger
+        gpus = f"{ledger.gpus_used} of {ledger.gpus_offered} GPUs in use"
+        self.tell(f"all {len(FIRST)} gangs run: {pods} pods, {gpus}")
         await self.show(FIRST)
 
     async def make_room(self) -> None:
@@ -195,9 +197,6 @@ class Story(Teller):
         await self.show()
 
     # -- state
-
-    def _gpus(self) -> str:
-        return f"{self.box.ledger.gpus_used} of {self.box.ledger.gpus_offered} GPUs in use"
 
     def _jobs_on(self, node: str) -> list[str]:
         lives = self.box.ledger.lives.values()

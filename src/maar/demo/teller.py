@@ -9,7 +9,7 @@ from functools import partial
 
 from maar.demo.box import Box
 from maar.demo.manifests import Elastic, Gang
-from maar.demo.picture import picture
+from maar.demo.picture import letter, picture
 
 Say = Callable[[str], None]
 """Prints one line."""
@@ -46,7 +46,7 @@ class Teller:
         self.say("")
         for line in picture(self.box.columns()):
             self.say(f"{'':10}{line}")
-        new = ", ".join(f"{job.letter} {job.name}" for job in jobs)
+        new = ", ".join(f"{letter(job.name)} {job.name}" for job in jobs)
         if new:
             self.say(f"{'':10}{new}")
         self.say("")

@@ -8,8 +8,11 @@ keeps one table and asks about `only` some of its rows.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import repeat
+from operator import attrgetter, getitem
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,9 +25,11 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(slots=True)
 class Jobs:
-    """Columns with one row per job, made by `make_jobs`."""
+    """Columns with one row per job, made by `make_jobs`. All other lists of columns follow from this one."""
 
     names: Sequence[str]
+    curves: Floats
+    """Speed-up curves one after another; equal curves are stored once."""
     min: Ints
     """The minimum number of workers, if the job has any."""
     max: Ints
@@ -49,8 +54,6 @@ class Jobs:
     """Seconds of the last run; 0 if the job never ran."""
     rank: Ints
     """The order of names, the last tie-breaker. It stays valid for a part of the table."""
-    curves: Floats
-    """Speed-up curves one after another; equal curves are stored once."""
     offset: Ints
     """The index of the job's S(0) in `curves`."""
     reach: Ints
@@ -86,31 +89,8 @@ class Jobs:
         if part.dtype == bool:
             part = np.flatnonzero(part)
         part = part.astype(np.int64, copy=False)
-        names = self.names
-        return Jobs(
-            tuple([names[row] for row in part.tolist()]),
-            self.min[part],
-            self.max[part],
-            self.requested[part],
-            self.gpus[part],
-            self.priority[part],
-            self.submit[part],
-            self.remaining[part],
-            self.attained[part],
-            self.first_start[part],
-            self.waited[part],
-            self.ran[part],
-            self.rank[part],
-            self.curves,
-            self.offset[part],
-            self.reach[part],
-            self.size[part],
-            self.measured[part],
-            self.restart[part],
-            self.done[part],
-            self.delayed[part],
-            self.promised[part],
-        )
+        names, columns = self.names, map(getitem, _columns(self), repeat(part))
+        return Jobs(tuple([names[row] for row in part.tolist()]), self.curves, *columns)
 
     def bounded(self, min: Ints | None = None, max: Ints | None = None) -> Jobs:
         """The same jobs with other bounds; a job whose `max` is below its `min` gets nothing."""
@@ -125,73 +105,55 @@ class Jobs:
         return replace(self, min=least, max=most, requested=asked)
 
 
+COLUMNS = tuple(f.name for f in fields(Jobs))[2:]
+"""All but `names` and `curves`, in order."""
+WHOLE = tuple(f.name for f in fields(Jobs) if f.type == "Ints")
+"""The columns of integers; the others are floats."""
+_columns: Callable[[Jobs], tuple[npt.NDArray[Any], ...]] = attrgetter(*COLUMNS)
+
+DEFAULTS: dict[str, float] = {
+    **dict.fromkeys(("min", "gpus"), 1),
+    **dict.fromkeys(("remaining", "first_start", "promised"), math.inf),
+    **dict.fromkeys(("priority", "submit", "attained", "waited", "ran", "size", "restart"), 0),
+}
+"""What `make_jobs` fills in; it computes the others."""
+
+
 def make_jobs(
-    names: Sequence[str],
-    *,
-    min: npt.ArrayLike = 1,
-    max: npt.ArrayLike | None = None,
-    requested: npt.ArrayLike | None = None,
-    gpus: npt.ArrayLike = 1,
-    priority: npt.ArrayLike = 0,
-    submit: npt.ArrayLike = 0.0,
-    remaining: npt.ArrayLike = math.inf,
-    attained: npt.ArrayLike = 0.0,
-    first_start: npt.ArrayLike = math.inf,
-    waited: npt.ArrayLike = 0.0,
-    ran: npt.ArrayLike = 0.0,
-    speedup: Sequence[Curve] | Curve = LINEAR,
-    size: npt.ArrayLike = 0,
-    measured: npt.ArrayLike | None = None,
-    restart: npt.ArrayLike = 0.0,
-    done: npt.ArrayLike | None = None,
-    delayed: npt.ArrayLike | None = None,
-    promised: npt.ArrayLike = math.inf,
+    names: Sequence[str], *, speedup: Sequence[Curve] | Curve = LINEAR, **given: npt.ArrayLike | None
 ) -> Jobs:
     """A table from lists, or from one value for all jobs. `requested` defaults to `min`, and `max` to `requested`.
 
-    `measured` defaults to the last point of the speed-up, `done` to the attained service at the speed of the requested
-    size, and `delayed` to `waited`.
+    `given` are columns of `Jobs`, without those that follow from names and curves. `measured` defaults to the last
+    point of the speed-up, `done` to the attained service at the speed of the requested size, and `delayed` to `waited`.
     """
+    if unknown := given.keys() - set(COLUMNS) | given.keys() & {"rank", "offset", "reach"}:
+        raise TypeError(f"unexpected columns: {', '.join(sorted(unknown))}")
     n = len(names)
-    least = _ints(min, n)
-    asked = least.copy() if requested is None else _ints(requested, n)
-    most = np.maximum(asked, least) if max is None else _ints(max, n)
-    per_worker = _ints(gpus, n)
-    if n and (least.min() < 1 or per_worker.min() < 1):
+    made = {name: _array(name, value, n) for name, value in {**DEFAULTS, **given}.items() if value is not None}
+    least, asked = made["min"], made.get("requested", made["min"])
+    most = made["max"] if "max" in made else np.maximum(asked, least)
+    if n and (least.min() < 1 or made["gpus"].min() < 1):
         raise ValueError("`min` and `gpus` must be at least 1")
     rank = np.empty(n, dtype=np.int64)
     rank[sorted(range(n), key=names.__getitem__)] = np.arange(n)
     speedups = [speedup] * n if isinstance(speedup, Curve) else speedup
     curves, offset, reach = _stored(speedups, np.maximum(most, least))
     asked = np.maximum(np.minimum(asked, most), least)
-    if measured is None:
-        measured = [found.workers[-1] if found.workers else 0 for found in speedups]
-    if done is None:
-        done = _floats(attained, n) / per_worker * (curves[offset + asked] / asked)
-    return Jobs(
-        tuple(names),
-        least,
-        most,
-        asked,
-        per_worker,
-        _ints(priority, n),
-        _floats(submit, n),
-        _floats(remaining, n),
-        _floats(attained, n),
-        _floats(first_start, n),
-        _floats(waited, n),
-        _floats(ran, n),
-        rank,
-        curves,
-        offset,
-        reach,
-        _ints(size, n),
-        _ints(measured, n),
-        _floats(restart, n),
-        _floats(done, n),
-        _floats(waited if delayed is None else delayed, n),
-        _floats(promised, n),
-    )
+    made.update(max=most, requested=asked, rank=rank, offset=offset, reach=reach)
+    if "measured" not in made:
+        made["measured"] = _array("measured", [found.workers[-1] if found.workers else 0 for found in speedups], n)
+    if "done" not in made:
+        made["done"] = made["attained"] / made["gpus"] * (curves[offset + asked] / asked)
+    if "delayed" not in made:
+        made["delayed"] = made["waited"].copy()
+    return Jobs(tuple(names), curves, **made)
+
+
+def filled(names: Sequence[str], curves: Floats, **columns: npt.NDArray[Any]) -> Jobs:
+    """A table of these columns, in which the others have their defaults, or are 0. Nothing is checked."""
+    rest = {name: _array(name, DEFAULTS.get(name, 0), len(names)) for name in COLUMNS if name not in columns}
+    return Jobs(names, curves, **columns, **rest)
 
 
 def _stored(speedups: Sequence[Curve], most: Ints) -> tuple[Floats, Ints, Ints]:
@@ -218,9 +180,6 @@ def _whole(values: npt.ArrayLike) -> Ints:
     return np.asarray(values, dtype=np.int64)
 
 
-def _ints(values: npt.ArrayLike, n: int) -> Ints:
-    return np.array(np.broadcast_to(np.asarray(values, dtype=np.int64), n))
-
-
-def _floats(values: npt.ArrayLike, n: int) -> Floats:
-    return np.array(np.broadcast_to(np.asarray(values, dtype=np.float64), n))
+def _array(name: str, values: npt.ArrayLike, n: int) -> npt.NDArray[Any]:
+    kind = np.int64 if name in WHOLE else np.float64
+    return np.array(np.broadcast_to(np.asarray(values, dtype=kind), n))

@@ -7,11 +7,9 @@ fewer nodes with as few moves as possible.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-
+from maar.model.fitting import count
+from maar.model.resources import Floats, Ints
 
 ANCHOR = 1e4
 """The value of keeping worker 0 in place, in kept workers: more than any job has."""
@@ -66,7 +64,8 @@ def reshuffle(now: Ints, gpus: Ints, room: Ints, anchors: Ints) -> Ints:
     free = room.copy()
     laid = np.zeros_like(now)
     for job in sorted(range(jobs), key=lambda j: (-int(sizes[j] * gpus[j]), -int(gpus[j]), j)):
-        rows, counts = best_fit(free // gpus[job], int(sizes[job]), np.zeros(nodes, dtype=np.int64))
+        fits = count(free[:, None], gpus[job : job + 1])
+        rows, counts = best_fit(fits, int(sizes[job]), np.zeros(nodes, dtype=np.int64))
         if counts.sum() < sizes[job]:
             return now
         laid[job, rows] = counts

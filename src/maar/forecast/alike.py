@@ -15,7 +15,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from maar.model.fitting import Mode, how_many
 from maar.model.jobs import Job, Phase
+from maar.model.minimum import lacking
 from maar.model.snapshot import Snapshot
 from maar.model.tasks import Status, Task
 
@@ -47,31 +49,27 @@ class Alike:
 
     def resting(self, snapshot: Snapshot) -> set[str]:
         """The gangs that cannot start in this cycle, because older gangs like them come first."""
-        idle = np.maximum(snapshot.nodes.allocatable - snapshot.used + snapshot.releasing, 0).sum(axis=0)
+        idle = np.maximum(snapshot.free(Mode.UNNOMINATED), 0).sum(axis=0).tolist()
         rest: set[str] = set()
         for key, jobs in self._sets.items():
-            needs = self._needs[key]
-            fit = [
-                int(idle[snapshot.axes.index[name]]) // n for name, n in needs.items() if name in snapshot.axes.index
-            ]
-            first = min(fit, default=len(jobs)) + MORE
+            first = how_many(idle, snapshot.axes.row(self._needs[key]), len(jobs)) + MORE
             if first < len(jobs):
                 rest.update(list(jobs)[first:])
         return rest
 
 
 def _key(job: Job, tasks: tuple[Task, ...]) -> object:
-    pods = Counter((t.shape, t.role, t.priority, t.preempts) for t in tasks)
-    limits = tuple(sorted(job.role_min.items()))
+    pods = Counter((t.shape, t.role, t.subgroup, t.priority, t.preempts) for t in tasks)
+    limits = (*sorted(job.role_min.items()), *job.subgroups)
     own = (job.queue, job.namespace, job.priority, job.min_member, job.closeness, job.sla, job.preempts)
     return (*own, limits, frozenset(pods.items()), job.broken, job.on_hold, job.settles, job.rests)
 
 
 def _minimum(job: Job, tasks: tuple[Task, ...]) -> Counter[str]:
-    """At least what the gang needs to start: its smallest pods, as many as its minimum."""
+    """At least what the gang needs to start: its smallest pods, as many as its minimum has."""
     needs: Counter[str] = Counter()
     names = {name for task in tasks for name, _ in task.shape.requests}
     for name in sorted(names):
         amounts = sorted(dict(task.shape.requests).get(name, 0) for task in tasks)
-        needs[name] = sum(amounts[: max(job.min_member, 1)])
+        needs[name] = sum(amounts[: lacking(job, ())])
     return +needs

@@ -23,8 +23,8 @@ import msgspec
 from maar.forecast.draws import uniforms
 from maar.forecast.forecast import DEFAULT, Options, begins_of
 from maar.forecast.rollout import Arrival
-from maar.forecast.runtimes import RunTimes, Traits
 from maar.forecast.start import Begin, State, begin
+from maar.lengths.runtimes import RunTimes, Traits
 from maar.model.elastic import Elastic
 from maar.model.jobs import Job
 from maar.model.shapes import Shape

@@ -76,14 +76,6 @@ class Made(msgspec.Struct, frozen=True):
     """When the job was cancelled or deleted without a start."""
 
 
-def picked(made: Iterable[Made]) -> list[Made]:
-    """The first forecast of each job at each age."""
-    found: dict[tuple[str, Age], Made] = {}
-    for forecast in sorted(made, key=lambda m: (m.at, m.job)):
-        found.setdefault((forecast.job, forecast.age), forecast)
-    return list(found.values())
-
-
 class Score(msgspec.Struct, frozen=True, order=True):
     value: float
     censored: bool = False

@@ -17,8 +17,8 @@ from maar.config.config import Config
 from maar.decide import decide
 from maar.forecast.draws import uniforms
 from maar.forecast.rollout import BATCH, HORIZON, Arrival, Ended, MayGoOn, Outcome, Rollout
-from maar.forecast.runtimes import RunTimes
 from maar.forecast.start import Begin, State, begin, settled
+from maar.lengths.runtimes import RunTimes
 from maar.model.plan import Plan
 from maar.model.snapshot import Cluster, Snapshot
 from maar.model.tasks import Task

@@ -24,7 +24,7 @@ from maar.model.plan import Bind, Plan
 from maar.model.snapshot import Cluster
 from maar.model.tasks import Status, Task
 from maar.sim.virtual import Virtual
-from maar.sim.works import Work
+from maar.sim.works import Costs, Work
 
 ROUNDS = 20
 """Maximum cycles at one moment, as in the simulator."""
@@ -48,13 +48,6 @@ class Arrival(msgspec.Struct, frozen=True):
     begin: Begin
     seconds: float
     """Run time at its requested size."""
-
-
-class Costs(msgspec.Struct, frozen=True):
-    """What changes cost jobs, as in the simulator."""
-
-    restart: float
-    checkpoint: float = 600.0
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -199,36 +192,38 @@ class Rollout:
             rest = self._resting | self._alike.resting(snapshot)
             snapshot.resting = frozenset(number[key] for key in rest if key in number)
             snapshot.is_read = False  # only whether a job waits is used, not the reason
-            plan = decide(snapshot, self._config, now)
+            plan, around = decide(snapshot, self._config, now), snapshot.cluster
             self._decisions += 1
             self._apply(now, plan)
             grew = bool(plan.resize or plan.resume)
-            again = bool(_gives(plan) or plan.admit) or (grew and not self._bind_held(now, plan))
+            again = bool(_gives(plan) or plan.admit) or (grew and not self._bind_reserved(now, plan))
+            if plan.lets_go(around.elect, around.locks):
+                again, self._resting = True, frozenset()
             if not again:
                 break
         at = now if again else math.inf if plan.wake_at is None else plan.wake_at
         self._wake = max(at, now + SOON)
 
-    def _bind_held(self, now: float, plan: Plan) -> bool:
-        """Bind new workers where a plan that only lets jobs grow holds room for them, without another cycle.
+    def _bind_reserved(self, now: float, plan: Plan) -> bool:
+        """Bind new workers where a plan that only lets jobs grow reserves room for them, without another cycle.
 
         Returns false if some pods have no such place.
         """
-        held: dict[str, list[str]] = {}
-        if any(hold.beside for hold in plan.hold):
+        reserved: dict[str, list[str]] = {}
+        if any(reserve.beside for reserve in plan.reserve):
             return False
-        for hold in sorted(plan.hold, key=lambda h: (h.job, h.node)):
-            held.setdefault(hold.job, []).extend([hold.node] * hold.count)
+        for reserve in sorted(plan.reserve, key=lambda h: (h.job, h.node)):
+            reserved.setdefault(reserve.job, []).extend([reserve.node] * reserve.count)
         binds: list[Bind] = []
         for key in sorted({*(r.job for r in plan.resize), *(r.job for r in plan.resume)}):
             new = [task for task in self._virtual.jobs[key][1] if task.status is Status.PENDING]
-            nodes = held.pop(key, [])
+            nodes = reserved.pop(key, [])
             if len(new) != len(nodes):
                 return False
             binds.extend(Bind(task.key, node) for task, node in zip(new, nodes, strict=True))
-        rest = tuple(hold for hold in plan.hold if hold.job in held)
-        kept = Plan(elect=plan.elect, locks=plan.locks, expired=plan.expired, rounds=plan.rounds)
-        self._apply(now, replace(kept, bind=tuple(binds), nominate=plan.nominate, hold=rest))
+        rest = tuple(reserve for reserve in plan.reserve if reserve.job in reserved)
+        kept = Plan(elect=plan.elect, locks=plan.locks, facts=plan.facts)
+        self._apply(now, replace(kept, bind=tuple(binds), nominate=plan.nominate, reserve=rest))
         return True
 
     def _report(self, now: float) -> None:

@@ -7,20 +7,22 @@ have created the workers that elastic jobs were given.
 from __future__ import annotations
 
 import enum
+from itertools import chain, repeat
 
 import msgspec
 
 from maar.elastic.speedup import curve
-from maar.forecast.runtimes import Traits
+from maar.lengths.runtimes import Traits
+from maar.lengths.traits import gpus_of, traits_of
 from maar.model.elastic import Elastic
 from maar.model.jobs import Job, Phase
+from maar.model.minimum import has_minimum
 from maar.model.outcome import carry_out
-from maar.model.plan import Hold, Nominate, Plan
-from maar.model.resources import PODS, is_accelerator
+from maar.model.plan import Nominate, Plan, Reserve
+from maar.model.resources import PODS
 from maar.model.shapes import Shape
 from maar.model.snapshot import Cluster
-from maar.model.stems import stem_of
-from maar.model.tasks import Status, Task
+from maar.model.tasks import READY, Status, Subgroup, Task
 
 
 class State(enum.StrEnum):
@@ -54,20 +56,21 @@ def settled(cluster: Cluster, now: float) -> Cluster:
     """The cluster without pods that are being deleted, and with all pods of elastic jobs."""
     keep = Plan(
         nominate=tuple(Nominate(t.key, t.node) for t in cluster.tasks if t.status is Status.NOMINATED),
-        hold=tuple(Hold.at(j.key, place, n) for j in cluster.jobs if j.elastic for place, n in j.elastic.holds),
+        reserve=tuple(
+            Reserve.at(j.key, place, n) for j in cluster.jobs if j.elastic for place, n in j.elastic.reserved
+        ),
         elect=cluster.elect,
         locks=cluster.locks,
-        expired=cluster.expired,
+        facts=cluster.facts,
     )
     return carry_out(cluster, keep, now)
 
 
 def begin(job: Job, tasks: tuple[Task, ...], now: float, category: str = "") -> Begin:
-    """The state of one job. Its owner is its namespace; `category` is what the history calls it."""
+    """The state of one job. `category` is what the history calls it."""
     speeds = speeds_of(job)
     size = size_of(job, tasks)
-    namespace, _, name = job.key.partition("/")
-    traits = Traits(namespace, stem_of(name), _gpus(job, tasks), category, _limit(job, tasks))
+    traits = traits_of(job, tasks, category)
     if job.phase is Phase.COMPLETED or (tasks and all(t.status in (Status.SUCCEEDED, Status.FAILED) for t in tasks)):
         return Begin(job, State.OVER, traits, 0.0, 0, speeds)
     state = State.RUNNING if size else State.WAITING
@@ -84,9 +87,8 @@ def speeds_of(job: Job) -> tuple[float, ...]:
 
 def size_of(job: Job, tasks: tuple[Task, ...]) -> int:
     """The workers that make progress: none without the minimum; a gang counts as one."""
-    ready = sum(task.status in (Status.BOUND, Status.SUCCEEDED) for task in tasks)
     bound = [task for task in tasks if task.status is Status.BOUND]
-    if not bound or ready < job.min_member:
+    if not bound or not has_minimum(job, [task for task in tasks if task.status in READY]):
         return 0
     if job.elastic is None:
         return 1
@@ -95,12 +97,29 @@ def size_of(job: Job, tasks: tuple[Task, ...]) -> int:
 
 def made_pods(job: Job, now: float) -> tuple[Task, ...]:
     """The pods of an admitted group whose operator has not created them: its declared minimum in equal parts."""
-    count = max(job.min_member, 1)
+    roles = [role for role, least in job.role_minimums.items() for _ in range(least)]
+    parts = [
+        Subgroup(policy, (str(number),))
+        for policy, rule in enumerate(job.subgroups)
+        for number in range(rule.least)
+        for _ in range(rule.size)
+    ]
+    count = max(job.min_member, len(parts), 1)
     amounts = {name: -(-amount // count) for name, amount in (job.min_resources or {}).items() if amount > 0}
     shape = Shape(requests=tuple(sorted({**amounts, PODS: 1}.items())))
     return tuple(
-        Task(f"{job.key}-forecast-{i}", job.key, shape, index=i, priority=job.priority, created=now, controlled=True)
-        for i in range(count)
+        Task(
+            f"{job.key}-forecast-{i}",
+            job.key,
+            shape,
+            role=role,
+            index=i,
+            priority=job.priority,
+            created=now,
+            controlled=True,
+            subgroup=part,
+        )
+        for i, role, part in zip(range(count), chain(roles, repeat("")), chain(parts, repeat(None)), strict=False)
     )
 
 
@@ -113,7 +132,7 @@ def _elapsed(job: Job, tasks: tuple[Task, ...], size: int, speeds: tuple[float, 
 
 def _attained(elastic: Elastic, size: int, now: float) -> float:
     """Worker seconds that an elastic job has used."""
-    past, gpus = elastic.past, max(_of(elastic.shape), 1)
+    past, gpus = elastic.past, max(gpus_of(elastic.shape), 1)
     since = 0.0 if past.counted is None or not size else max(now - past.counted, 0.0)
     return past.attained / gpus + since * size
 
@@ -123,24 +142,3 @@ def _efficiency(elastic: Elastic, size: int, speeds: tuple[float, ...]) -> float
     wanted = min(elastic.requested or elastic.min, elastic.max)
     at = size or wanted
     return speeds[at] / max(at, 1) / speeds[wanted]
-
-
-def _gpus(job: Job, tasks: tuple[Task, ...]) -> int:
-    if job.elastic is not None:
-        return (job.elastic.requested or job.elastic.min) * _of(job.elastic.shape)
-    if not tasks:
-        return sum(amount for name, amount in (job.min_resources or {}).items() if is_accelerator(name))
-    return sum(_of(task.shape) for task in tasks)
-
-
-def _of(shape: Shape) -> int:
-    return sum(amount for name, amount in shape.requests if is_accelerator(name))
-
-
-def _limit(job: Job, tasks: tuple[Task, ...]) -> float | None:
-    """The promise of the job, or the longest of its pods if all promise."""
-    if job.promise is not None:
-        return job.promise
-    promises = [task.promise for task in tasks]
-    longest = max((p for p in promises if p is not None), default=None)
-    return None if None in promises else longest

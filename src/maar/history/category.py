@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from maar.model.stems import stem_of
 
 CATEGORY = "maar.dev/category"
@@ -24,21 +22,16 @@ def namespace_of(name: str) -> str:
     return name.partition("/")[0]
 
 
-def category_of(
-    namespace: str, name: str, annotations: Mapping[str, str] | None = None, labels: Mapping[str, str] | None = None
-) -> str:
-    """The category of a job: its annotation or label, else its name without the part that differs between runs.
+def category_of(namespace: str, name: str) -> str:
+    """The category of a job that states none: its name without the part that differs between runs.
 
-    It is the annotation or label `maar.dev/category`. Without one, it is the name; numbers, times, hashes and generated
-    suffixes are removed from the end of the name (Voda: jobs of one name are one category). It always belongs to the
-    namespace of the job: what one tenant reports must not change the sizes of another tenant's jobs.
+    Numbers, times, hashes and generated suffixes are removed from the end of the name (Voda: jobs of one name are one
+    category). It always belongs to the namespace of the job: what one tenant reports must not change the sizes of
+    another tenant's jobs.
 
     >>> category_of("team", "resnet-20261101-100000"), category_of("team", "bert-7f9c2a1"), category_of("a", "b-x7k2p")
     ('team/resnet', 'team/bert', 'a/b')
-    >>> category_of("team", "vgg16"), category_of("team", "1234"), category_of("team", "x-1", {CATEGORY: "vision"})
-    ('team/vgg16', 'team/1234', 'team/vision')
+    >>> category_of("team", "vgg16"), category_of("team", "1234")
+    ('team/vgg16', 'team/1234')
     """
-    for category in (annotations or {}).get(CATEGORY, ""), (labels or {}).get(CATEGORY, ""):
-        if category:
-            return scoped(namespace, category)
     return f"{namespace}/{stem_of(name)}"

@@ -83,10 +83,7 @@ class Estimates:
         """
         job = self._model.job(name) or Progress()
         key = (category or job.category, accelerator or job.accelerator)
-        left = job.left
-        if left is None:
-            total = total if total is not None else self._model.total_epochs(key[0])
-            left = None if total is None else max(0, total - (0 if job.epoch is None else job.epoch + 1))
+        left = job.left(self._model.total_epochs(key[0]) if total is None else total)
         alone = self._alone(key, name, job)
         return None if left is None or alone is None else left * alone
 

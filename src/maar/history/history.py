@@ -10,21 +10,21 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 import msgspec
 
-from maar.elastic.speedup import Curve
 from maar.history.address import NONE, read_address
 from maar.history.category import category_of, scoped
 from maar.history.errors import HistoryError, Refused, Unreachable
 from maar.history.estimates import Estimates, Speeds
-from maar.history.model import JOBS, Key, Model
+from maar.history.model import JOBS, Model
 from maar.history.news import News
 from maar.history.records import Event, EventKind, Measurement, Record, Run
 from maar.history.store import Store
 from maar.history.thread import Thread
+from maar.lengths.runtimes import RunTimes
 
 T = TypeVar("T")
 R = TypeVar("R", Event, Measurement)
@@ -91,6 +91,8 @@ class History:
         """Called when the database becomes available."""
         self.model = Model()
         self._estimates = Estimates(self.model)
+        self.run_times = RunTimes()
+        """Of finished jobs, from all replicas."""
 
     # -- start and stop
 
@@ -214,21 +216,9 @@ class History:
 
     # -- reading
 
-    def curves(self) -> Mapping[Key, Mapping[int, float]]:
-        """The measured points {workers: speed-up} of each (category, accelerator) that has any."""
-        return self.model.points()
-
-    def points(self, category: str, accelerator: str) -> Mapping[int, float]:
-        """The best known points: its own, else those of its category on another accelerator. Empty is linear."""
-        return self.model.points_for((category, accelerator))
-
     def speeds(self, job: str, category: str, accelerator: str) -> Speeds:
         """The best known speed-up of a job (`namespace/name`): its own, fitted, or measured points."""
         return self._estimates.speeds((category, accelerator), job)
-
-    def curve(self, category: str, accelerator: str) -> Curve:
-        """The curve of any job of a category."""
-        return self._estimates.curve((category, accelerator))
 
     def remaining(
         self, job: str, category: str = "", accelerator: str = "", total_epochs: int | None = None
@@ -250,34 +240,24 @@ class History:
 
     async def measurements_of(self, namespace: str, name: str) -> list[Measurement]:
         """The newest stored measurements of a job, oldest first."""
-        store, thread = self._store, self._thread
-        if store is None or thread is None or self.problem:
-            raise Unreachable(self.problem)
-        try:
-            async with asyncio.timeout(READ):
-                return await thread.call(lambda: store.measurements_of(namespace, name, newest=SHOWN))
-        except TimeoutError:
-            raise Unreachable(f"{store.name}: no answer for {READ:g} s") from None
+        return await self._read(lambda store: store.measurements_of(namespace, name, newest=SHOWN))
 
     async def events_of(self, namespace: str, name: str) -> list[Event]:
         """The newest stored events of a job, oldest first."""
-        store, thread = self._store, self._thread
-        if store is None or thread is None or self.problem:
-            raise Unreachable(self.problem)
-        try:
-            async with asyncio.timeout(READ):
-                return await thread.call(lambda: store.events_of(namespace, name, newest=SHOWN))
-        except TimeoutError:
-            raise Unreachable(f"{store.name}: no answer for {READ:g} s") from None
+        return await self._read(lambda store: store.events_of(namespace, name, newest=SHOWN))
 
     async def runs(self, after: int = 0, newest: int | None = None) -> list[Run]:
         """The stored runs of finished jobs with a row above `after`, oldest first."""
+        return await self._read(lambda store: store.runs(after, newest=newest))
+
+    async def _read(self, work: Callable[[Store], T]) -> T:
+        """What the database answers to a client that waits for it."""
         store, thread = self._store, self._thread
         if store is None or thread is None or self.problem:
             raise Unreachable(self.problem)
         try:
             async with asyncio.timeout(READ):
-                return await thread.call(lambda: store.runs(after, newest=newest))
+                return await thread.call(lambda: work(store))
         except TimeoutError:
             raise Unreachable(f"{store.name}: no answer for {READ:g} s") from None
 
@@ -354,13 +334,16 @@ class History:
     async def _listen(self, thread: Thread, news: News) -> None:
         """Read new rows, including those of other replicas."""
         new = await self._ask(thread, news.read)
+        ran = await self._ask(thread, news.read_runs)
+        for run in ran:
+            self.run_times.add(run.sample)
         for start in range(0, len(new), FED):
             for record in new[start : start + FED]:
                 self.model.feed(record)
                 if isinstance(record, Event):
                     self._know(record)
             await asyncio.sleep(0)
-        if new:
+        if new or ran:
             for listener in self.on_news:
                 listener()
 

@@ -8,30 +8,37 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from maar.history.records import Event, Measurement, Record, time_of
+from maar.history.records import Event, Measurement, Record, Run, time_of
 from maar.history.store import Store
 
-T = TypeVar("T", Measurement, Event)
+T = TypeVar("T", Measurement, Event, Run)
 
 FIRST = 100_000
 """Newest rows of each table to read at the start; more would not improve the model."""
+RUNS = 20_000
+"""Newest runs to read at the start: run times look back less for any one group of jobs. Tuned by hand."""
 BACK = 1_000
 """Rows before the last one that are read again: two batches."""
 
 
 class News:
-    """A reader with its position in both tables."""
+    """A reader with its position in each table."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._measured = Seen()
         self._happened = Seen()
+        self._ran = Seen()
 
     def read(self) -> list[Record]:
         """The new records, in order of time."""
         events = self._store.events(self._happened.start, newest=FIRST)
         measurements = self._store.measurements(self._measured.start, newest=FIRST)
         return sorted((*self._happened.new(events), *self._measured.new(measurements)), key=time_of)
+
+    def read_runs(self) -> list[Run]:
+        """The new runs of finished jobs, oldest first."""
+        return self._ran.new(self._store.runs(self._ran.start, newest=RUNS))
 
 
 class Seen:

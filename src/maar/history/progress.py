@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -15,39 +16,34 @@ NEWEST = 32
 """Remembered epochs and changes per job: late records arrive within a few epochs. Tuned by hand."""
 
 
+@dataclass(slots=True)
 class Progress:
     """The progress of a job, and its newest epochs."""
 
-    __slots__ = (
-        *("_changes", "accelerator", "category", "epoch", "epochs", "goodput", "largest", "noise"),
-        *("resize", "total", "uid"),
-    )
+    uid: str = ""
+    category: str = ""
+    accelerator: str = ""
+    epoch: int | None = None
+    """The last reported epoch; it decreases when a training restarts from a checkpoint."""
+    total: int | None = None
+    noise: float | None = None
+    """The last reported noise scale."""
+    goodput: tuple[tuple[int, float], ...] = ()
+    """The last reported goodput: workers, and progress per second."""
+    largest: int = 0
+    """The largest number of workers that it reported."""
+    epochs: deque[Measurement] = field(default_factory=lambda: deque(maxlen=NEWEST))
+    """Epochs without a change of size."""
+    resize: Event | None = None
+    """The last resize, until an epoch shows its effect."""
+    _changes: deque[float] = field(default_factory=lambda: deque(maxlen=NEWEST))
 
-    def __init__(self) -> None:
-        self.uid = ""
-        self.category = ""
-        self.accelerator = ""
-        self.epoch: int | None = None
-        """The last reported epoch; it decreases when a training restarts from a checkpoint."""
-        self.total: int | None = None
-        self.noise: float | None = None
-        """The last reported noise scale."""
-        self.goodput: tuple[tuple[int, float], ...] = ()
-        """The last reported goodput: workers, and progress per second."""
-        self.largest = 0
-        """The largest number of workers that it reported."""
-        self.epochs: deque[Measurement] = deque(maxlen=NEWEST)
-        """Epochs without a change of size."""
-        self.resize: Event | None = None
-        """The last resize, until an epoch shows its effect."""
-        self._changes: deque[float] = deque(maxlen=NEWEST)
-
-    @property
-    def left(self) -> int | None:
-        """Epochs left, if the job reported its total."""
-        if self.total is None:
+    def left(self, expected: int | None) -> int | None:
+        """Epochs left, of the total that the job reported, else of the expected one."""
+        total = expected if self.total is None else self.total
+        if total is None:
             return None
-        return max(0, self.total - (0 if self.epoch is None else self.epoch + 1))
+        return max(0, total - (0 if self.epoch is None else self.epoch + 1))
 
     def known(self, record: Record) -> None:
         """Update UID, category and accelerator from a record."""

@@ -10,12 +10,23 @@ import enum
 
 import msgspec
 
+from maar.lengths.runtimes import Sample, Traits
 
-class Measurement(msgspec.Struct, frozen=True):
-    """One epoch of one job."""
+
+class OfJob(msgspec.Struct, frozen=True):
+    """A record about one job."""
 
     namespace: str
     name: str
+
+    @property
+    def job(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+class Measurement(OfJob, frozen=True):
+    """One epoch of one job."""
+
     epoch: int
     """Counted from 0, as `range` and Keras do."""
     seconds: float
@@ -40,10 +51,6 @@ class Measurement(msgspec.Struct, frozen=True):
     """Start of the epoch by the clock of the job's node; 0 if not reported."""
     id: int = 0
     """Its row, set by the store."""
-
-    @property
-    def job(self) -> str:
-        return f"{self.namespace}/{self.name}"
 
     @property
     def batch(self) -> float:
@@ -80,11 +87,9 @@ RUNS = (EventKind.STARTED, EventKind.RESIZED)
 """Events after which a job runs."""
 
 
-class Event(msgspec.Struct, frozen=True):
+class Event(OfJob, frozen=True):
     """An accounting event of a job."""
 
-    namespace: str
-    name: str
     kind: EventKind
     at: float
     uid: str = ""
@@ -100,16 +105,10 @@ class Event(msgspec.Struct, frozen=True):
     id: int = 0
     """Its row, set by the store."""
 
-    @property
-    def job(self) -> str:
-        return f"{self.namespace}/{self.name}"
 
-
-class Run(msgspec.Struct, frozen=True):
+class Run(OfJob, frozen=True):
     """A finished job, as forecasts of other jobs need it."""
 
-    namespace: str
-    name: str
     uid: str
     owner: str
     stem: str
@@ -136,15 +135,14 @@ class Run(msgspec.Struct, frozen=True):
     """Its row, set by the store."""
 
     @property
-    def job(self) -> str:
-        return f"{self.namespace}/{self.name}"
+    def sample(self) -> Sample:
+        """As run times are learned from it."""
+        return Sample(Traits(self.owner, self.stem, self.gpus, self.category, self.declared), self.seconds)
 
 
-class Prediction(msgspec.Struct, frozen=True):
+class Prediction(OfJob, frozen=True):
     """A forecast of a waiting job as it was made, before calibration, and what became of the job."""
 
-    namespace: str
-    name: str
     uid: str
     queue: str
     at: float
@@ -167,16 +165,10 @@ class Prediction(msgspec.Struct, frozen=True):
     """Whether jobs that are submitted later were played too."""
     id: int = 0
 
-    @property
-    def job(self) -> str:
-        return f"{self.namespace}/{self.name}"
 
-
-class Fate(msgspec.Struct, frozen=True):
+class Fate(OfJob, frozen=True):
     """What became of a job of which forecasts were made."""
 
-    namespace: str
-    name: str
     uid: str
     started: float | None = None
     gone: float | None = None

@@ -16,25 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from sqlalchemy import (
-    BigInteger,
-    Boolean,
-    Column,
-    Connection,
-    Double,
-    Index,
-    Integer,
-    MetaData,
-    String,
-    Table,
-    Text,
-    UniqueConstraint,
-    false,
-    inspect,
-    select,
-    text,
-    update,
-)
+import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.schema import CreateColumn, CreateIndex, CreateTable
 
@@ -44,101 +26,104 @@ VERSION = 4
 LOCK = 0x6D616172
 """Advisory lock of PostgreSQL while the tables are created, so that two replicas may start at once: `maar` in ASCII."""
 
-metadata = MetaData()
-_ROW = BigInteger().with_variant(Integer, "sqlite")  # SQLite increments only columns of type INTEGER
+metadata = sa.MetaData()
+_ROW = sa.BigInteger().with_variant(sa.Integer, "sqlite")  # SQLite increments only columns of type INTEGER
 
 
-def _job_columns() -> Iterator[Column[Any]]:
-    yield Column("id", _ROW, primary_key=True, autoincrement=True)
-    yield Column("namespace", String(253), nullable=False)
-    yield Column("name", String(253), nullable=False)
-    yield Column("uid", String(64), nullable=False)
-    yield Column("category", String(512), nullable=False)
-    yield Column("accelerator", String(253), nullable=False)
+def _names() -> Iterator[sa.Column[Any]]:
+    yield sa.Column("id", _ROW, primary_key=True, autoincrement=True)
+    yield sa.Column("namespace", sa.String(253), nullable=False)
+    yield sa.Column("name", sa.String(253), nullable=False)
+    yield sa.Column("uid", sa.String(64), nullable=False)
 
 
-version = Table("maar_history", metadata, Column("id", Integer, primary_key=True), Column("version", Integer))
+def _job_columns() -> Iterator[sa.Column[Any]]:
+    yield from _names()
+    yield sa.Column("category", sa.String(512), nullable=False)
+    yield sa.Column("accelerator", sa.String(253), nullable=False)
 
-measurements = Table(
+
+version = sa.Table(
+    "maar_history", metadata, sa.Column("id", sa.Integer, primary_key=True), sa.Column("version", sa.Integer)
+)
+
+measurements = sa.Table(
     "maar_measurements",
     metadata,
     *_job_columns(),
-    Column("epoch", BigInteger, nullable=False),
-    Column("seconds", Double, nullable=False),
-    Column("workers", Integer, nullable=False),
-    Column("resized", Boolean, nullable=False),
-    Column("local_batch_size", BigInteger),
-    Column("global_batch_size", BigInteger),
-    Column("total_epochs", BigInteger),
-    Column("step_seconds", Double),
-    Column("nodes", Integer),
-    Column("noise_scale", Double),
-    Column("goodput", Text, nullable=False, server_default=""),
-    Column("started", Double, nullable=False),
-    Column("arrived", Double, nullable=False),
+    sa.Column("epoch", sa.BigInteger, nullable=False),
+    sa.Column("seconds", sa.Double, nullable=False),
+    sa.Column("workers", sa.Integer, nullable=False),
+    sa.Column("resized", sa.Boolean, nullable=False),
+    sa.Column("local_batch_size", sa.BigInteger),
+    sa.Column("global_batch_size", sa.BigInteger),
+    sa.Column("total_epochs", sa.BigInteger),
+    sa.Column("step_seconds", sa.Double),
+    sa.Column("nodes", sa.Integer),
+    sa.Column("noise_scale", sa.Double),
+    sa.Column("goodput", sa.Text, nullable=False, server_default=""),
+    sa.Column("started", sa.Double, nullable=False),
+    sa.Column("arrived", sa.Double, nullable=False),
     # A job may send a measurement twice, if the first response was lost.
-    UniqueConstraint(
+    sa.UniqueConstraint(
         *("namespace", "name", "uid", "epoch", "workers", "started", "seconds"), name="maar_measurements_once"
     ),
-    Index("maar_measurements_job", "namespace", "name", "id"),
+    sa.Index("maar_measurements_job", "namespace", "name", "id"),
 )
 
-accounting = Table(
+accounting = sa.Table(
     "maar_accounting",
     metadata,
     *_job_columns(),
-    Column("kind", String(16), nullable=False),
-    Column("at", Double, nullable=False),
-    Column("before", Integer, nullable=False),
-    Column("after", Integer, nullable=False),
-    Column("gpus_per_worker", Integer, nullable=False),
-    Column("attained", Double),
-    Column("how", String(64), nullable=False),
-    UniqueConstraint(*("namespace", "name", "uid", "kind", "at", "before", "after"), name="maar_accounting_once"),
-    Index("maar_accounting_job", "namespace", "name", "id"),
+    sa.Column("kind", sa.String(16), nullable=False),
+    sa.Column("at", sa.Double, nullable=False),
+    sa.Column("before", sa.Integer, nullable=False),
+    sa.Column("after", sa.Integer, nullable=False),
+    sa.Column("gpus_per_worker", sa.Integer, nullable=False),
+    sa.Column("attained", sa.Double),
+    sa.Column("how", sa.String(64), nullable=False),
+    sa.UniqueConstraint(*("namespace", "name", "uid", "kind", "at", "before", "after"), name="maar_accounting_once"),
+    sa.Index("maar_accounting_job", "namespace", "name", "id"),
 )
 
-runs = Table(
+runs = sa.Table(
     "maar_runs",
     metadata,
     *_job_columns(),
-    Column("owner", String(253), nullable=False),
-    Column("stem", String(253), nullable=False),
-    Column("queue", String(253), nullable=False),
-    Column("gpus", BigInteger, nullable=False),
-    Column("declared", Double),
-    Column("submitted", Double, nullable=False),
-    Column("started", Double, nullable=False),
-    Column("ended", Double, nullable=False),
-    Column("seconds", Double, nullable=False),
-    Column("how", String(64), nullable=False),
-    Column("asked", Text, nullable=False, server_default=""),
-    UniqueConstraint(*("namespace", "name", "uid", "started"), name="maar_runs_once"),
+    sa.Column("owner", sa.String(253), nullable=False),
+    sa.Column("stem", sa.String(253), nullable=False),
+    sa.Column("queue", sa.String(253), nullable=False),
+    sa.Column("gpus", sa.BigInteger, nullable=False),
+    sa.Column("declared", sa.Double),
+    sa.Column("submitted", sa.Double, nullable=False),
+    sa.Column("started", sa.Double, nullable=False),
+    sa.Column("ended", sa.Double, nullable=False),
+    sa.Column("seconds", sa.Double, nullable=False),
+    sa.Column("how", sa.String(64), nullable=False),
+    sa.Column("asked", sa.Text, nullable=False, server_default=""),
+    sa.UniqueConstraint(*("namespace", "name", "uid", "started"), name="maar_runs_once"),
 )
 
-forecasts = Table(
+forecasts = sa.Table(
     "maar_forecasts",
     metadata,
-    Column("id", _ROW, primary_key=True, autoincrement=True),
-    Column("namespace", String(253), nullable=False),
-    Column("name", String(253), nullable=False),
-    Column("uid", String(64), nullable=False),
-    Column("queue", String(253), nullable=False),
-    Column("at", Double, nullable=False),
-    Column("age", Double, nullable=False),
-    Column("first", Boolean, nullable=False),
-    Column("verdict", String(16), nullable=False),
-    Column("start_p50", Double),
-    Column("start_p90", Double),
-    Column("shown_p90", Double),
-    Column("finish_p50", Double),
-    Column("finish_p90", Double),
-    Column("rollouts", Integer, nullable=False),
-    Column("started", Double),
-    Column("gone", Double),
-    Column("arrivals", Boolean, nullable=False, server_default=false()),
-    UniqueConstraint(*("namespace", "name", "uid", "at"), name="maar_forecasts_once"),
-    Index("maar_forecasts_at", "at"),
+    *_names(),
+    sa.Column("queue", sa.String(253), nullable=False),
+    sa.Column("at", sa.Double, nullable=False),
+    sa.Column("age", sa.Double, nullable=False),
+    sa.Column("first", sa.Boolean, nullable=False),
+    sa.Column("verdict", sa.String(16), nullable=False),
+    sa.Column("start_p50", sa.Double),
+    sa.Column("start_p90", sa.Double),
+    sa.Column("shown_p90", sa.Double),
+    sa.Column("finish_p50", sa.Double),
+    sa.Column("finish_p90", sa.Double),
+    sa.Column("rollouts", sa.Integer, nullable=False),
+    sa.Column("started", sa.Double),
+    sa.Column("gone", sa.Double),
+    sa.Column("arrivals", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.UniqueConstraint(*("namespace", "name", "uid", "at"), name="maar_forecasts_once"),
+    sa.Index("maar_forecasts_at", "at"),
 )
 
 
@@ -152,15 +137,15 @@ NEW = {
 """The versions that added columns to older tables."""
 
 
-def columns(table: Table, version: int) -> list[Column[Any]]:
+def columns(table: sa.Table, version: int) -> list[sa.Column[Any]]:
     """The columns that a table has in a version."""
     return [column for column in table.columns if NEW.get(column, 0) <= version]
 
 
-def make(connection: Connection) -> None:
+def make(connection: sa.Connection) -> None:
     """Create the tables that do not exist; tables of an older version are migrated."""
     if connection.dialect.name == "postgresql":
-        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": LOCK})
+        connection.execute(sa.text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": LOCK})
     found = known_version(connection)
     if found is not None and found >= VERSION:
         return
@@ -170,28 +155,28 @@ def make(connection: Connection) -> None:
             connection.execute(CreateIndex(index, if_not_exists=True))
         _add_columns(connection, table)
     connection.execute(insert_once(connection, version), {"id": 1, "version": VERSION})
-    connection.execute(update(version).values(version=VERSION))
+    connection.execute(sa.update(version).values(version=VERSION))
 
 
-def _add_columns(connection: Connection, table: Table) -> None:
+def _add_columns(connection: sa.Connection, table: sa.Table) -> None:
     """Add the columns that a table of an older version lacks."""
-    there = {column["name"] for column in inspect(connection).get_columns(table.name)}
+    there = {column["name"] for column in sa.inspect(connection).get_columns(table.name)}
     for column in table.columns:
         if column.name not in there:
             spelled = CreateColumn(column).compile(dialect=connection.dialect)
-            connection.execute(text(f"ALTER TABLE {table.name} ADD COLUMN {spelled}"))
+            connection.execute(sa.text(f"ALTER TABLE {table.name} ADD COLUMN {spelled}"))
 
 
-def exists(connection: Connection) -> bool:
-    return bool(inspect(connection).has_table(version.name))
+def exists(connection: sa.Connection) -> bool:
+    return bool(sa.inspect(connection).has_table(version.name))
 
 
-def known_version(connection: Connection) -> int | None:
+def known_version(connection: sa.Connection) -> int | None:
     """The version of the tables; `None` if there are none."""
-    return connection.execute(select(version.c.version)).scalar() if exists(connection) else None
+    return connection.execute(sa.select(version.c.version)).scalar() if exists(connection) else None
 
 
-def check(connection: Connection) -> None:
+def check(connection: sa.Connection) -> None:
     found = known_version(connection)
     if found is not None and found > VERSION:
         raise NewerSchema(
@@ -199,7 +184,7 @@ def check(connection: Connection) -> None:
         )
 
 
-def insert_once(connection: Connection, table: Table) -> postgresql.Insert | sqlite.Insert:
+def insert_once(connection: sa.Connection, table: sa.Table) -> postgresql.Insert | sqlite.Insert:
     """An INSERT that skips existing rows."""
     if connection.dialect.name == "postgresql":
         return postgresql.insert(table).on_conflict_do_nothing()

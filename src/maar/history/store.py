@@ -15,20 +15,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 import msgspec
-from sqlalchemy import (
-    URL,
-    Connection,
-    Engine,
-    RowMapping,
-    Select,
-    Table,
-    create_engine,
-    delete,
-    event,
-    func,
-    select,
-    update,
-)
+import sqlalchemy as sa
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError
 
 from maar.history import schema
@@ -52,7 +39,7 @@ class Store:
     """One database."""
 
     def __init__(
-        self, url: URL, *, write: bool = True, make: bool = True, per_job: int = PER_JOB, rows: int = ROWS
+        self, url: sa.URL, *, write: bool = True, make: bool = True, per_job: int = PER_JOB, rows: int = ROWS
     ) -> None:
         """Without `make` it writes, but neither creates nor migrates tables."""
         self.name = shown(url)
@@ -63,7 +50,7 @@ class Store:
         self._per_job = per_job
         self._rows = rows
         self._url = url
-        self._engine: Engine | None = None
+        self._engine: sa.Engine | None = None
 
     def open(self) -> bool:
         """Connect, and create the tables if this store may. Returns whether the tables exist."""
@@ -112,18 +99,22 @@ class Store:
         )
         with self._transaction() as connection:
             for table, rows in tables:
-                if rows:
-                    connection.execute(schema.insert_once(connection, table), [_row(r) for r in rows])
-                    newest = connection.execute(select(func.max(table.c.id))).scalar() or 0
-                    connection.execute(delete(table).where(table.c.id <= newest - self._rows))
+                self._add(connection, table, [_row(r) for r in rows])
             for namespace, name in sorted({(m.namespace, m.name) for m in measured}):
                 self._trim(connection, namespace, name)
 
-    def _trim(self, connection: Connection, namespace: str, name: str) -> None:
+    def _add(self, connection: sa.Connection, table: sa.Table, rows: list[dict[str, Any]]) -> None:
+        """Add rows, and delete the oldest of a table that has too many."""
+        if rows:
+            connection.execute(schema.insert_once(connection, table), rows)
+            newest = connection.execute(sa.select(sa.func.max(table.c.id))).scalar() or 0
+            connection.execute(sa.delete(table).where(table.c.id <= newest - self._rows))
+
+    def _trim(self, connection: sa.Connection, namespace: str, name: str) -> None:
         table = schema.measurements
-        its = (table.c.namespace == namespace) & (table.c.name == name)
-        last_kept = select(table.c.id).where(its).order_by(table.c.id.desc()).offset(self._per_job - 1).limit(1)
-        connection.execute(delete(table).where(its & (table.c.id < last_kept.scalar_subquery())))
+        its = _of(table, namespace, name)
+        last_kept = sa.select(table.c.id).where(its).order_by(table.c.id.desc()).offset(self._per_job - 1).limit(1)
+        connection.execute(sa.delete(table).where(its & (table.c.id < last_kept.scalar_subquery())))
 
     def write_predictions(self, made: Sequence[Prediction], fates: Sequence[Fate], oldest: float) -> None:
         """Add forecasts, note what became of jobs, and delete forecasts that were made before `oldest`.
@@ -132,49 +123,45 @@ class Store:
         """
         table = schema.forecasts
         with self._transaction() as connection:
-            if made:
-                there = {column.name for column in schema.columns(table, self.version)}
-                rows = [{name: value for name, value in _row(p).items() if name in there} for p in made]
-                connection.execute(schema.insert_once(connection, table), rows)
-                newest = connection.execute(select(func.max(table.c.id))).scalar() or 0
-                connection.execute(delete(table).where(table.c.id <= newest - self._rows))
+            there = {column.name for column in schema.columns(table, self.version)}
+            rows = [{name: value for name, value in _row(p).items() if name in there} for p in made]
+            self._add(connection, table, rows)
             for fate in fates:
-                its = (table.c.namespace == fate.namespace) & (table.c.name == fate.name) & (table.c.uid == fate.uid)
+                its = _of(table, fate.namespace, fate.name) & (table.c.uid == fate.uid)
                 its &= table.c.started.is_(None) & table.c.gone.is_(None)
                 if fate.started is not None:
                     before = its & (table.c.at <= fate.started + CLOCKS)
-                    connection.execute(update(table).where(before).values(started=fate.started))
+                    connection.execute(sa.update(table).where(before).values(started=fate.started))
                 if fate.gone is not None:
-                    connection.execute(update(table).where(its).values(gone=fate.gone))
-            connection.execute(delete(table).where(table.c.at < oldest))
+                    connection.execute(sa.update(table).where(its).values(gone=fate.gone))
+            connection.execute(sa.delete(table).where(table.c.at < oldest))
 
     # -- reading
 
     def measurements(self, after: int = 0, *, newest: int | None = None) -> list[Measurement]:
         """Measurements with a row above `after`, oldest first; at most the `newest` newest, if given."""
-        return self._read(schema.measurements, Measurement, after, newest)
+        return self._newest(schema.measurements, Measurement, schema.measurements.c.id > after, newest)
 
     def events(self, after: int = 0, *, newest: int | None = None) -> list[Event]:
         """Accounting events, in the same way."""
-        return self._read(schema.accounting, Event, after, newest)
+        return self._newest(schema.accounting, Event, schema.accounting.c.id > after, newest)
 
     def measurements_of(self, namespace: str, name: str, *, newest: int | None = None) -> list[Measurement]:
         """The measurements of one job, oldest first; at most the `newest` newest, if given."""
-        return self._read_of(schema.measurements, Measurement, namespace, name, newest)
+        return self._newest(schema.measurements, Measurement, _of(schema.measurements, namespace, name), newest)
 
     def events_of(self, namespace: str, name: str, *, newest: int | None = None) -> list[Event]:
         """The accounting events of one job, in the same way."""
-        return self._read_of(schema.accounting, Event, namespace, name, newest)
+        return self._newest(schema.accounting, Event, _of(schema.accounting, namespace, name), newest)
 
     def runs(self, after: int = 0, *, newest: int | None = None) -> list[Run]:
         """Runs of finished jobs with a row above `after`, oldest first; none in tables of version 1."""
-        return self._read(schema.runs, Run, after, newest) if self.version >= 2 else []
+        return self._newest(schema.runs, Run, schema.runs.c.id > after, newest) if self.version >= 2 else []
 
     def predictions(self, *, newest: int | None = None) -> list[Prediction]:
         """The forecasts that are judged, oldest first; at most the `newest` newest, if given."""
-        table = schema.forecasts
-        wanted = self._all_of(table).where(table.c.first.is_(True)).order_by(table.c.id.desc()).limit(newest)
-        return [_struct(Prediction, row) for row in reversed(self._rows_of(wanted))] if self.version >= 2 else []
+        judged = schema.forecasts.c.first.is_(True)
+        return self._newest(schema.forecasts, Prediction, judged, newest) if self.version >= 2 else []
 
     def open_predictions(self) -> list[Prediction]:
         """The newest forecast of each job of which it is not known what became of it."""
@@ -182,7 +169,9 @@ class Store:
             return []
         table = schema.forecasts
         unknown = table.c.started.is_(None) & table.c.gone.is_(None)
-        newest = select(func.max(table.c.id)).where(unknown).group_by(table.c.namespace, table.c.name, table.c.uid)
+        newest = (
+            sa.select(sa.func.max(table.c.id)).where(unknown).group_by(table.c.namespace, table.c.name, table.c.uid)
+        )
         wanted = self._all_of(table).where(table.c.id.in_(newest)).order_by(table.c.id)
         return [_struct(Prediction, row) for row in self._rows_of(wanted)]
 
@@ -191,30 +180,29 @@ class Store:
         kind = EventKind.STARTED
         times = [e.at for e in self.events_of(namespace, name) if e.uid == uid and e.kind is kind]
         if self.version >= 2:
-            times += [r.started for r in self._read_of(schema.runs, Run, namespace, name, None) if r.uid == uid]
+            its = _of(schema.runs, namespace, name) & (schema.runs.c.uid == uid)
+            times += [run.started for run in self._newest(schema.runs, Run, its)]
         return min(times, default=None)
 
-    def _read_of(self, table: Table, kind: type[T], namespace: str, name: str, newest: int | None) -> list[T]:
-        its = (table.c.namespace == namespace) & (table.c.name == name)
-        wanted = self._all_of(table).where(its).order_by(table.c.id.desc()).limit(newest)
+    def _newest(
+        self, table: sa.Table, kind: type[T], which: sa.ColumnElement[bool], newest: int | None = None
+    ) -> list[T]:
+        """The newest records of some rows, oldest first."""
+        wanted = self._all_of(table).where(which).order_by(table.c.id.desc()).limit(newest)
         return [_struct(kind, row) for row in reversed(self._rows_of(wanted))]
 
-    def _read(self, table: Table, kind: type[T], after: int, newest: int | None) -> list[T]:
-        wanted = self._all_of(table).where(table.c.id > after).order_by(table.c.id.desc()).limit(newest)
-        return [_struct(kind, row) for row in reversed(self._rows_of(wanted))]
-
-    def _all_of(self, table: Table) -> Select[Any]:
+    def _all_of(self, table: sa.Table) -> sa.Select[Any]:
         """All columns that tables of this version have."""
-        return select(*schema.columns(table, self.version))
+        return sa.select(*schema.columns(table, self.version))
 
-    def _rows_of(self, wanted: Select[Any]) -> Sequence[RowMapping]:
+    def _rows_of(self, wanted: sa.Select[Any]) -> Sequence[sa.RowMapping]:
         with self._transaction() as connection:
             return connection.execute(wanted).mappings().all()
 
     # -- errors
 
     @contextmanager
-    def _transaction(self) -> Iterator[Connection]:
+    def _transaction(self) -> Iterator[sa.Connection]:
         if self._engine is None:
             raise Unreachable(f"{self.name}: not open")
         with self._speaking(), self._engine.begin() as connection:
@@ -234,17 +222,17 @@ class Store:
             raise Unreachable(f"{self.name}: {error.strerror or error}") from error
 
 
-def _engine(url: URL, write: bool) -> Engine:
+def _engine(url: sa.URL, write: bool) -> sa.Engine:
     if url.get_backend_name() == "sqlite":
         if not write:
             file = quote(str(url.database))  # `#`, `?` and `%` are special in a URI
-            url = URL.create("sqlite", database=f"file:{file}", query={"mode": "ro", "uri": "true"})
-        engine = create_engine(url, connect_args={"timeout": PATIENCE})
+            url = sa.URL.create("sqlite", database=f"file:{file}", query={"mode": "ro", "uri": "true"})
+        engine = sa.create_engine(url, connect_args={"timeout": PATIENCE})
         if write:
-            event.listen(engine, "connect", _set_up_sqlite)
-            event.listen(engine, "begin", _begin_at_once)
+            sa.event.listen(engine, "connect", _set_up_sqlite)
+            sa.event.listen(engine, "begin", _begin_at_once)
         return engine
-    engine = create_engine(
+    engine = sa.create_engine(
         url,
         pool_size=1,
         pool_pre_ping=True,
@@ -255,7 +243,7 @@ def _engine(url: URL, write: bool) -> Engine:
             "application_name": "maar",
         },
     )
-    event.listen(engine, "connect", _set_up_postgres)
+    sa.event.listen(engine, "connect", _set_up_postgres)
     return engine
 
 
@@ -274,7 +262,7 @@ def _set_up_sqlite(connection: sqlite3.Connection, _: Any) -> None:
     connection.execute("PRAGMA synchronous=NORMAL")
 
 
-def _begin_at_once(connection: Connection) -> None:
+def _begin_at_once(connection: sa.Connection) -> None:
     """Take the write lock first: a transaction that reads before it writes fails if another one writes in between."""
     connection.exec_driver_sql("BEGIN IMMEDIATE")
 
@@ -285,13 +273,18 @@ def _set_up_postgres(connection: Any, _: Any) -> None:
     connection.commit()
 
 
+def _of(table: sa.Table, namespace: str, name: str) -> sa.ColumnElement[bool]:
+    """The rows of one job."""
+    return (table.c.namespace == namespace) & (table.c.name == name)
+
+
 def _row(record: Record | Run | Prediction) -> dict[str, Any]:
     row = msgspec.structs.asdict(record)
     del row["id"]
     return row
 
 
-def _struct(kind: type[T], row: RowMapping) -> T:
+def _struct(kind: type[T], row: sa.RowMapping) -> T:
     """A row as a record; what tables of an older version lack has its default."""
     return msgspec.convert({name: row[name] for name in kind.__struct_fields__ if name in row}, kind)
 

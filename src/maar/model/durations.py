@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 import re
 from functools import lru_cache
+from typing import Annotated
+
+import msgspec
 
 _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _PART = r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h|d)"
@@ -59,3 +62,22 @@ def parse_duration(value: str | int | float) -> float:
     if seconds >= _LONGEST:
         raise ValueError(f"not a duration: `{text}` is longer than 292 years")
     return seconds
+
+
+def written(value: str | float) -> str:
+    """A duration of a file for a message: a number without a unit gets one.
+
+    >>> written("1h30m"), written(300.0), written("5")
+    ('1h30m', '300 s', '5 s')
+    """
+    try:
+        return f"{float(value):g} s"
+    except ValueError:
+        return str(value)
+
+
+READ = "read"
+"""In the `extra` of a type: a function that raises `ValueError` for a value that means nothing."""
+
+Duration = Annotated[str | float, msgspec.Meta(description="a duration such as `5m`", extra={READ: parse_duration})]
+"""The type of an argument that is a duration: checked when the file is read."""

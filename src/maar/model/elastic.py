@@ -58,8 +58,8 @@ class Elastic(msgspec.Struct, frozen=True):
     pool: str = ""
     """The name of the pool that it requests."""
     past: Past = Past()
-    holds: tuple[tuple[str, int], ...] = ()
-    """Room held for workers that do not exist yet: place (`Hold.place`) and count."""
+    reserved: tuple[tuple[str, int], ...] = msgspec.field(default=(), name="holds")
+    """Room reserved for workers that do not exist yet: place (`Reserve.place`) and count."""
     restart: float | None = None
     """Seconds that a resize costs the job; `None`: use the configured value."""
     speedup: tuple[tuple[int, float], ...] = ()

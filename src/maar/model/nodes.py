@@ -8,12 +8,13 @@ nominated); everything here stays as the snapshot found it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from maar.model.resources import Axes, Ints, Mask
+from maar.model.resources import Axes, Ints, Mask, total
 from maar.model.selectors import NodeTerm, Requirement, Taint
 
 HOSTNAME = "kubernetes.io/hostname"
@@ -69,6 +70,16 @@ class NodeTable:
 
     def __len__(self) -> int:
         return len(self.nodes)
+
+    @cached_property
+    def total(self) -> list[int]:
+        """The allocatable resources of all nodes, as Python integers."""
+        return total(self.allocatable)
+
+    @cached_property
+    def largest(self) -> Ints:
+        """The largest allocatable amount of each resource on any node."""
+        return np.asarray(self.allocatable.max(axis=0, initial=0))
 
     def label(self, key: str) -> LabelColumn:
         """The column of one label, made on first use. A node without a hostname label has its name as the hostname."""

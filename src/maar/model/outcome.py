@@ -2,7 +2,7 @@
 
 Bound pods run. Pods lose the gates that the plan removes. Evicted and deleting pods are gone and not created again.
 Admitted groups are in the queue. Elastic jobs have their new sizes and pods. The next snapshot finds the plan's
-nominations, holds, election and locks, and when the sizes of each pool changed and each plugin evicted.
+nominations, reserved room, election, locks and facts, and when the sizes of each pool changed.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ from collections import Counter
 from msgspec.structs import replace
 
 from maar.model.jobs import Job, Phase
+from maar.model.minimum import has_minimum
 from maar.model.outcome_elastic import jobs_after, tasks_after
-from maar.model.plan import Plan
+from maar.model.plan import Bind, Plan
 from maar.model.snapshot import Budget, Cluster
-from maar.model.tasks import Gate, Status, Task
+from maar.model.tasks import READY, Gate, Status, Task
 
 
 def carry_out(cluster: Cluster, plan: Plan, now: float) -> Cluster:
     """The cluster after `plan`, which was decided at `now`."""
-    bound = {b.task: b.node for b in plan.bind}
+    bound = {b.task: b for b in plan.bind}
     nominated = {n.task: n.node for n in plan.nominate}
     gone = {e.task for e in plan.evict}
     ungated = {u.task for u in plan.ungate}
@@ -39,15 +40,14 @@ def carry_out(cluster: Cluster, plan: Plan, now: float) -> Cluster:
         budgets=_budgets_after(cluster, gone),
         elect=plan.elect,
         locks=plan.locks,
-        expired=plan.expired,
-        rounds=plan.rounds,
+        facts=plan.facts,
         resized={**cluster.resized, **dict.fromkeys(plan.pools.values(), now)},
     )
 
 
-def _after(task: Task, bound: dict[str, str], nominated: dict[str, str], now: float) -> Task:
-    if task.key in bound:
-        return replace(task, status=Status.BOUND, node=bound[task.key], started=now)
+def _after(task: Task, bound: dict[str, Bind], nominated: dict[str, str], now: float) -> Task:
+    if (bind := bound.get(task.key)) is not None:
+        return replace(task, status=Status.BOUND, node=bind.node, started=now, chosen=bind.chosen)
     if task.status not in (Status.PENDING, Status.NOMINATED):
         return task
     node = nominated.get(task.key, "")
@@ -66,17 +66,17 @@ def _budgets_after(cluster: Cluster, gone: set[str]) -> tuple[Budget, ...]:
 
 
 def _jobs_after(jobs: tuple[Job, ...], tasks: tuple[Task, ...], admitted: set[str]) -> tuple[Job, ...]:
-    ready: dict[str, int] = {}
+    ready: dict[str, list[Task]] = {}
     alive = {task.job for task in tasks}
     for task in tasks:
-        if task.status in (Status.BOUND, Status.SUCCEEDED):
-            ready[task.job] = ready.get(task.job, 0) + 1
+        if task.status in READY:
+            ready.setdefault(task.job, []).append(task)
     after = []
     for job in jobs:
         if not job.declared and job.key not in alive:
             continue
         phase = Phase.INQUEUE if job.key in admitted else job.phase
-        if phase is not Phase.PENDING and ready.get(job.key, 0) >= max(job.min_member, 1):
+        if phase is not Phase.PENDING and has_minimum(job, ready.get(job.key, ())):
             phase = Phase.RUNNING
         after.append(job if phase is job.phase else replace(job, phase=phase))
     return tuple(after)

@@ -35,20 +35,20 @@ def sizes_of(plan: Plan) -> NewSizes:
 
 def jobs_after(jobs: Iterable[Job], plan: Plan) -> tuple[Job, ...]:
     sizes = sizes_of(plan)
-    holds: dict[str, list[tuple[str, int]]] = {}
-    for hold in plan.hold:
-        holds.setdefault(hold.job, []).append((hold.place, hold.count))
+    reserved: dict[str, list[tuple[str, int]]] = {}
+    for reserve in plan.reserve:
+        reserved.setdefault(reserve.job, []).append((reserve.place, reserve.count))
     return tuple(
-        job if job.elastic is None else replace(job, elastic=_after(job, job.elastic, sizes, holds)) for job in jobs
+        job if job.elastic is None else replace(job, elastic=_after(job, job.elastic, sizes, reserved)) for job in jobs
     )
 
 
-def _after(job: Job, elastic: Elastic, sizes: NewSizes, holds: dict[str, list[tuple[str, int]]]) -> Elastic:
-    kept = tuple(sorted(holds.get(job.key, ())))
+def _after(job: Job, elastic: Elastic, sizes: NewSizes, reserved: dict[str, list[tuple[str, int]]]) -> Elastic:
+    room = tuple(sorted(reserved.get(job.key, ())))
     if job.key not in sizes:
-        return replace(elastic, holds=kept)
+        return replace(elastic, reserved=room)
     size, past = sizes[job.key]
-    return replace(elastic, size=size or elastic.size, suspended=size == 0, past=past, holds=kept)
+    return replace(elastic, size=size or elastic.size, suspended=size == 0, past=past, reserved=room)
 
 
 def tasks_after(tasks: Iterable[Task], jobs: Iterable[Job], plan: Plan, now: float) -> tuple[Task, ...]:

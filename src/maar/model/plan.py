@@ -1,17 +1,19 @@
 """The plan: the decision of one cycle, as plain data.
 
-`bind`, `evict`, `admit`, `ungate`, `resize`, `suspend` and `resume` are operations. `nominate`, `hold`, `targets`,
-`elect`, `locks`, `expired` and `rounds` are the complete state that the next cycle must find again: the executor writes
+`bind`, `evict`, `admit`, `ungate`, `resize`, `suspend` and `resume` are operations. `nominate`, `reserve`, `targets`,
+`elect`, `locks` and `facts` are the complete state that the next cycle must find again: the executor writes
 the changed parts to Kubernetes objects. `wake_at` is when the decision would change because of time alone.
 """
 
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 
 import msgspec
 
 from maar.model.elastic import Past
+from maar.model.facts import Fact
 from maar.model.reasons import Reason
 
 
@@ -34,11 +36,13 @@ class Cause(enum.Enum):
     """The pool's algorithm decided."""
 
 
-class Bind(msgspec.Struct, frozen=True, gc=False):
+class Bind(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Binds a task to a node."""
 
     task: str
     node: str
+    chosen: tuple[tuple[str, str], ...] = ()
+    """What counters chose on the node (which devices), by plugin. Only the writer of that choice reads it."""
 
 
 class Evict(msgspec.Struct, frozen=True):
@@ -55,13 +59,13 @@ class Evict(msgspec.Struct, frozen=True):
 
 
 class Nominate(msgspec.Struct, frozen=True, gc=False):
-    """Reserves room on a node for a task until the pods there have left."""
+    """Keeps room on a node for a task until the pods there have left."""
 
     task: str
     node: str
 
 
-class Hold(msgspec.Struct, frozen=True, omit_defaults=True):
+class Reserve(msgspec.Struct, frozen=True, omit_defaults=True):
     """Reserves room on a node for workers of an elastic job, or pods of a suspended gang, that do not exist yet."""
 
     job: str
@@ -72,11 +76,11 @@ class Hold(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def place(self) -> str:
-        """The node, and for pods beside the workers which: as `Elastic.holds` states it."""
+        """The node, and for pods beside the workers which: as `Elastic.reserved` states it."""
         return f"{self.node}/{self.beside}" if self.beside else self.node
 
     @classmethod
-    def at(cls, job: str, place: str, count: int) -> Hold:
+    def at(cls, job: str, place: str, count: int) -> Reserve:
         node, _, beside = place.partition("/")
         return cls(job, node, count, int(beside) if beside.isdecimal() else 0)
 
@@ -159,14 +163,6 @@ class Lock(msgspec.Struct, frozen=True):
     """The uid of the job."""
 
 
-class Expired(msgspec.Struct, frozen=True):
-    """A job that lost its election and has to let others have their turn."""
-
-    job: str
-    at: float
-    uid: str = ""
-
-
 class Wait(msgspec.Struct, frozen=True):
     """A job that did not start, or started only in part, and why."""
 
@@ -191,17 +187,16 @@ class Plan(msgspec.Struct, frozen=True):
     evict: tuple[Evict, ...] = ()
     admit: tuple[Admit, ...] = ()
     ungate: tuple[Ungate, ...] = ()
-    hold: tuple[Hold, ...] = ()
+    reserve: tuple[Reserve, ...] = msgspec.field(default=(), name="hold")
+    """Room for pods that do not exist yet."""
     resize: tuple[Resize, ...] = ()
     suspend: tuple[Suspend, ...] = ()
     resume: tuple[Resume, ...] = ()
     targets: tuple[Target, ...] = ()
     elect: Elect | None = None
     locks: tuple[Lock, ...] = ()
-    expired: tuple[Expired, ...] = ()
-    """Jobs that lost their election a short time ago: it took too long, or they then asked for more."""
-    rounds: dict[str, float] = {}
-    """When each plugin that evicts in rounds (`tdm`, `rescheduling`) last did so."""
+    facts: tuple[Fact, ...] = ()
+    """What plugins and the core remember."""
     wake_at: float | None = None
     waiting: tuple[Wait, ...] = ()
     deserved: tuple[Deserves, ...] = ()
@@ -212,6 +207,11 @@ class Plan(msgspec.Struct, frozen=True):
         """Whether the plan has any operation; state that stays does not count."""
         pods = self.bind or self.evict or self.ungate
         return bool(pods or self.admit or self.resize or self.suspend or self.resume)
+
+    def lets_go(self, elect: Elect | None, locks: Iterable[Lock]) -> bool:
+        """Whether it unlocks nodes or ends an election, which were so before: jobs that were skipped may start then."""
+        ended = elect is not None and (self.elect is None or self.elect.job != elect.job)
+        return ended or bool({lock.node for lock in locks} - {lock.node for lock in self.locks})
 
     @property
     def pools(self) -> dict[str, str]:

@@ -8,9 +8,12 @@ queues below it, wait.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import msgspec
+
+from maar.model.codes import NAMESPACE, QUEUE_CLOSED
+from maar.model.reasons import Reason
 
 if TYPE_CHECKING:
     from maar.model.jobs import Job
@@ -72,11 +75,9 @@ class Queue(msgspec.Struct, frozen=True):
     """The shard that should decide for a top-level queue, as written in `maar.dev/shard`."""
 
 
-class Refusal(NamedTuple):
-    """Why a job may not be in the queue that it names."""
-
-    code: str
-    words: str
+def closed(plugin: str, queue: str) -> Reason:
+    """Why a plugin or an action gives nothing to the jobs of a closed queue."""
+    return Reason(plugin, QUEUE_CLOSED.name, f"queue `{queue}` is closed", queue=queue)
 
 
 class QueueTree:
@@ -108,21 +109,19 @@ class QueueTree:
     def root(self) -> int:
         return self.number[ROOT]
 
-    def refusal(self, job: Job) -> Refusal | None:
+    def refusal(self, job: Job) -> Reason | None:
         """Why a job may not be in the queue that it names; `None` if it may."""
         named = self.number.get(job.queue)
         if named is None:
-            return Refusal("QueueNotFound", f"queue `{job.queue}` does not exist")
+            return Reason("maar", "QueueNotFound", f"queue `{job.queue}` does not exist", queue=job.queue)
         queue = self.queues[named]
         if queue.namespaces is not None and job.namespace not in queue.namespaces:
-            return Refusal(
-                "NamespaceNotAccepted", f"queue `{queue.name}` accepts no jobs of namespace `{job.namespace}`"
-            )
+            what = f"queue `{queue.name}` accepts no jobs of namespace `{job.namespace}`"
+            return Reason("maar", NAMESPACE.name, what, queue=job.queue)
         strange = self._strange_classes(job)
         if strange:
-            return Refusal(
-                "PriorityClassNotAccepted", f"queue `{queue.name}` does not accept priority class `{strange}`"
-            )
+            what = f"queue `{queue.name}` does not accept priority class `{strange}`"
+            return Reason("maar", "PriorityClassNotAccepted", what, queue=job.queue)
         return None
 
     def payer(self, job: Job) -> int:

@@ -1,18 +1,33 @@
 """Reasons: why a job waits, as data and as one line of text.
 
-Every refusal names the plugin that refused, a code that scripts can rely on, and the obstacle: a resource, the nodes
-counted by cause, a quota or a share, and since when. The message is made from the same facts, so it changes whenever
-other jobs come and go. What is written on objects is `lasting`: what the job itself needs, which they do not change.
+A `Refusal` is of nodes, and is made by the plugin that refuses them. A `Reason` is of a job, and leaves in the plan:
+it names the plugin that refused, a code that scripts can rely on, and the obstacle: a resource, the nodes counted by
+cause, a quota or a share, and since when. The message is made from the same facts, so it changes whenever other jobs
+come and go. What is written on objects is `lasting`: what the job itself needs, which they do not change.
 """
 
 from __future__ import annotations
 
 import msgspec
+import numpy as np
 
+from maar.model.codes import Code, Meaning
+from maar.model.resources import Mask
 from maar.model.text import LONGEST_MESSAGE, quoted
 
-LOCKED = "Locked"
-"""The code of nodes that are locked for another job."""
+_NOWHERE: Mask = np.zeros(0, dtype=np.bool_)
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """The nodes that one plugin refuses, for one cause."""
+
+    plugin: str
+    """The plugin that refuses them."""
+    code: Code
+    """As the plugin declares it: the condition, what lasts, what its owner can do."""
+    words: str
+    """Completes `188 ...`: `tainted`, `do not match the node selector`."""
+    nodes: Mask = _NOWHERE
 
 
 class Never(msgspec.Struct, frozen=True):
@@ -27,7 +42,7 @@ class Never(msgspec.Struct, frozen=True):
 
 
 class Reason(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One refusal."""
+    """Why one job waits."""
 
     plugin: str
     code: str
@@ -47,6 +62,8 @@ class Reason(msgspec.Struct, frozen=True, omit_defaults=True):
     """The proof that the job cannot start on today's nodes and limits, whatever else leaves; `None`: not yet."""
     lasting: str = ""
     """The message without anything that other jobs change; empty: the message has nothing of the kind."""
+    meaning: Meaning | None = None
+    """What the plugin declares of the code; `None`: the core knows it, or nobody declares it. Not shown in plans."""
 
     def __post_init__(self) -> None:
         _quote(self, "message", self.message)

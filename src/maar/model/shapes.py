@@ -15,9 +15,9 @@ import numpy as np
 
 from maar.model.resources import PODS, Axes, Ints, Mask
 from maar.model.selectors import NodeTerm, PodSelector, PodTerm, Port, Requirement, Spread, Toleration
-from maar.model.volumes import Slot, VolumeNeed
+from maar.model.volumes import SharedVolume, Slot, VolumeNeed
 
-Feature = PodSelector | PodTerm | Port | Slot
+Feature = PodSelector | PodTerm | Port | Slot | SharedVolume
 """What a pod makes visible on its node: a matched selector, an anti-affinity term, a host port or a volume."""
 
 
@@ -76,6 +76,8 @@ class Shape(msgspec.Struct, frozen=True, cache_hash=True):
         yield from self.ports
         for pool, count in {need.pool: need.count for need in self.volume_needs}.items():
             yield from (Slot(pool, number) for number in range(1, count + 1))
+        for need in self.volume_needs:
+            yield from (SharedVolume(need.pool, name) for name in need.shared)
 
 
 class ShapeTable:

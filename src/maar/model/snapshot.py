@@ -13,11 +13,14 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
+from maar.model.facts import Fact
+from maar.model.fitting import Mode, free
 from maar.model.jobs import Job, JobTable
 from maar.model.loads import Load, LoadTable
 from maar.model.nodes import Image, Node, NodeTable
-from maar.model.plan import Elect, Expired, Lock
+from maar.model.plan import Elect, Lock
 from maar.model.queues import Queue, QueueTree
+from maar.model.reserved import shapes_in
 from maar.model.resources import Axes, Ints, Mask
 from maar.model.scope import Scope
 from maar.model.shapes import Shape, ShapeTable
@@ -61,11 +64,10 @@ class Cluster(msgspec.Struct, frozen=True):
     quotas: tuple[Quota, ...] = ()
     elect: Elect | None = None
     locks: tuple[Lock, ...] = ()
-    expired: tuple[Expired, ...] = ()
+    facts: tuple[Fact, ...] = ()
+    """What plugins and the core remember; several of one identity if several writers left one."""
     resized: dict[str, float] = {}
     """When the sizes in each pool with a rate limit last changed."""
-    rounds: dict[str, float] = {}
-    """When each plugin that evicts in rounds last did so."""
     rooms: tuple[Room, ...] = ()
     """Limits for volumes."""
     images: tuple[Image, ...] = ()
@@ -83,7 +85,8 @@ class Snapshot:
         self.nodes = NodeTable(cluster.nodes, self.axes)
         self.queues = QueueTree(cluster.queues)
         tasks = sorted(cluster.tasks, key=placing_order)
-        self.shapes = ShapeTable((*(t.shape for t in tasks), *_worker_shapes(cluster.jobs)), self.axes)
+        future = (*_worker_shapes(cluster.jobs), *shapes_in(cluster.facts))
+        self.shapes = ShapeTable((*(t.shape for t in tasks), *future), self.axes)
         self.jobs = JobTable(sorted(cluster.jobs, key=lambda j: j.key), self.queues)
         self.tasks = TaskTable(tasks, self.jobs.number, self.shapes.number, self.nodes.row)
         self.jobs.count(self.tasks, self.shapes)
@@ -109,6 +112,14 @@ class Snapshot:
         """What one of several shards decides on; `None`: everything."""
         self.is_read = True
         """Whether the reasons of waiting jobs are read. Making them is slow and does not affect decisions."""
+
+    def tasks_of(self, job: int) -> list[Task]:
+        """All tasks of a job, by its row."""
+        return self.tasks.tasks[slice(*self.jobs.members.span(job))]
+
+    def free(self, mode: Mode) -> Ints:
+        """The free amounts of each node; may be negative."""
+        return free(mode, self.nodes.allocatable, self)
 
     @cached_property
     def loads(self) -> LoadTable:
@@ -145,7 +156,7 @@ class Snapshot:
         changed = {key: c for key, c in changed.items() if key not in elastic_only}
         jobs = sorted((c[0] for c in changed.values() if c is not None), key=lambda j: j.key)
         tasks = sorted((t for c in changed.values() if c is not None for t in c[1]), key=placing_order)
-        shapes = dict.fromkeys((*(t.shape for t in tasks), *_worker_shapes(jobs)))
+        shapes = dict.fromkeys((*(t.shape for t in tasks), *_worker_shapes(jobs), *shapes_in(rest.facts)))
         mentioned = {name for shape in shapes for name, _ in shape.requests}
         mentioned.update(name for job in jobs for name in job.min_resources or ())
         if self.axes.rest is None and not mentioned <= self.axes.index.keys():
@@ -175,10 +186,9 @@ class Snapshot:
             (job, tasks), before = change, self.jobs.jobs[row]
             if job.elastic is None or before.elastic is None:
                 continue
-            first, last = self.jobs.members.span(row)
             alike = replace(job, index=row, elastic=before.elastic) == before
             shapes, known = ((e.shape, e.beside) for e in (job.elastic, before.elastic))
-            if alike and shapes == known and self.tasks.tasks[first:last] == list(tasks):
+            if alike and shapes == known and self.tasks_of(row) == list(tasks):
                 found[key] = replace(job, index=row)
         return found
 
@@ -230,7 +240,7 @@ def _resource_names(cluster: Cluster) -> set[str]:
 def _requested_names(cluster: Cluster) -> set[str]:
     """The resources that pods and groups request, whether they exist or not."""
     names: set[str] = set()
-    for shape in {*(task.shape for task in cluster.tasks), *_worker_shapes(cluster.jobs)}:
+    for shape in {*(task.shape for task in cluster.tasks), *_worker_shapes(cluster.jobs), *shapes_in(cluster.facts)}:
         names.update(name for name, _ in shape.requests)
     for job in cluster.jobs:
         names.update(job.min_resources or ())

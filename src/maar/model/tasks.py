@@ -36,7 +36,7 @@ class Status(enum.IntEnum):
     PENDING = 0
     """Waits for a node, and Maar may place it."""
     NOMINATED = 1
-    """Waits for reserved room: it already counts against its queue, but not yet against its node's idle room."""
+    """Waits for room that still releases: it counts against its queue, but not yet against its node's idle room."""
     BOUND = 2
     """Has a node. Whether its containers run yet does not matter to a decision."""
     RELEASING = 3
@@ -45,6 +45,10 @@ class Status(enum.IntEnum):
     FAILED = 5
     BLOCKED = 6
     """Not to be placed: it has a scheduling gate, or needs something that Maar does not account for."""
+
+
+READY = (Status.BOUND, Status.SUCCEEDED)
+"""Tasks that have had their room: they count for the minimum of their gang."""
 
 
 class Gate(enum.IntEnum):
@@ -83,7 +87,7 @@ class Task(msgspec.Struct, frozen=True, gc=False):
     shape: Shape
     status: Status = Status.PENDING
     node: str = ""
-    """Its node; for a nominated task, the node of its reserved room."""
+    """Its node; for a nominated task, the node on which it waits for room."""
     role: str = ""
     subgroup: Subgroup | None = None
     priority: int = 0
@@ -122,11 +126,16 @@ class Task(msgspec.Struct, frozen=True, gc=False):
     """Another scheduler's: it takes room, and is never evicted."""
     unborn: bool = False
     """Its pod does not exist yet, because its job is suspended: a place for it resumes the job."""
+    chosen: tuple[tuple[str, str], ...] = ()
+    """What counters chose on its node (`Bind.chosen`), by plugin: only the counter that chose it knows what it is."""
 
     @property
     def pod(self) -> str:
         """`namespace/name` of its pod."""
         return self.key.partition(UNBORN)[0] if self.unborn else self.key
+
+
+NO_TASKS: Ints = np.zeros(0, dtype=np.int64)
 
 
 class TaskTable:
@@ -173,6 +182,12 @@ class TaskTable:
     def all_preempt(self) -> bool:
         return bool(self.preempts.all())
 
+    @cached_property
+    def priorities_differ(self) -> bool:
+        """Whether tasks of one job have different priorities."""
+        same_job = self.job[1:] == self.job[:-1]
+        return bool((same_job & (self.priority[1:] != self.priority[:-1])).any())
+
     def only(self, rows: Ints) -> TaskTable:
         table = TaskTable.__new__(TaskTable)
         table.tasks = [self.tasks[row] for row in rows.tolist()]
@@ -200,6 +215,12 @@ PER_TASK = (
 def placing_order(task: Task) -> tuple[str, int, float, str]:
     """The sort key of the table: job, then worker index, then oldest first."""
     return task.job, task.index, task.created, task.key
+
+
+def longest_promise(tasks: Iterable[Task]) -> float | None:
+    """The longest run time that tasks promise, if all of them promise one."""
+    promises = [task.promise for task in tasks]
+    return None if None in promises else max((p for p in promises if p is not None), default=None)
 
 
 def _ints(values: Iterable[int]) -> Ints:

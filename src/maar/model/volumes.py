@@ -9,6 +9,11 @@ from __future__ import annotations
 
 import msgspec
 
+LIMIT, NO_VOLUME, NO_STORAGE, IN_USE = "NodeVolumeLimits", "NoFreeVolume", "NotEnoughStorage", "ReadWriteOncePod"
+"""The codes of rooms: a driver attaches no more, no free volume fits, a driver has too little storage left, another pod
+has the claim that only one pod may use.
+"""
+
 
 class VolumeNeed(msgspec.Struct, frozen=True, order=True):
     """How many volumes of one room a pod takes."""
@@ -18,7 +23,16 @@ class VolumeNeed(msgspec.Struct, frozen=True, order=True):
     pool: str
     """Which volumes are counted together: those of a driver, or those of a storage class, whatever their size."""
     count: int
-    """How many volumes of the pool the pod takes."""
+    """How many volumes of the pool the pod takes alone."""
+    shared: tuple[str, ...] = ()
+    """Names of more volumes of the pool, which other pods use too: on a node each counts once, sorted."""
+
+
+class SharedVolume(msgspec.Struct, frozen=True, order=True):
+    """A volume of a pool that several pods use; a feature, so that it is known where it is."""
+
+    pool: str
+    name: str
 
 
 class Slot(msgspec.Struct, frozen=True, order=True):

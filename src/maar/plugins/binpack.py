@@ -6,23 +6,17 @@ weight, 0 to 100, times the weight of the plugin. A node on which a resource wou
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import msgspec
-import numpy as np
 
 from maar.config.config import OpenArguments
 from maar.model.resources import CPU, MEMORY, Floats, Ints
-from maar.plugins.support.fullness import Fullness
+from maar.plugins.support.fullness import Fullness, Term, Terms
 from maar.plugins.support.weights import gather_weights
 from maar.session.register import Register
 from maar.session.session import Session
 
 NAME = "binpack"
 RESOURCES = "binpack.resources"
-
-JUST_FULL = 1.0 + 1e-9
-"""Tolerance for rounding: a node that would be exactly full does not overflow."""
 
 
 class Arguments(OpenArguments, frozen=True, forbid_unknown_fields=True):
@@ -44,19 +38,10 @@ class Arguments(OpenArguments, frozen=True, forbid_unknown_fields=True):
         return {name: 1.0 if weight < 0 else weight for name, weight in given.items() if weight != 0}
 
 
-class Term(NamedTuple):
-    """The part of one resource in the score of a shape."""
-
-    dim: int
-    request: int
-    points: float
-    """The score of a node that this resource would fill completely."""
-
-
 class Binpack:
     def __init__(self, arguments: Arguments) -> None:
         self._arguments = arguments
-        self._terms: dict[int, list[Term]] = {}
+        self._terms: dict[int, Terms] = {}
 
     def open(self, session: Session, on: Register) -> None:
         self._session = session
@@ -67,8 +52,8 @@ class Binpack:
     def _score(self, shape: int, rows: Ints | slice) -> Floats:
         terms = self._terms.get(shape)
         if terms is None:
-            terms = self._terms[shape] = self._terms_of(shape)
-        return packed(self._fullness, terms, rows)
+            terms = self._terms[shape] = self._fullness.terms(self._terms_of(shape))
+        return self._fullness.points(terms, rows)
 
     def _terms_of(self, shape: int) -> list[Term]:
         axes = self._session.snapshot.axes
@@ -80,16 +65,3 @@ class Binpack:
         }
         points = 100.0 * self._arguments.weight / sum(weights.values()) if weights else 0.0
         return [Term(dim, int(request[dim]), points * weight) for dim, weight in weights.items()]
-
-
-def packed(fullness: Fullness, terms: list[Term], rows: Ints | slice) -> Floats:
-    """How full each node would be, in points."""
-    taken = fullness.taken(rows)
-    scores = np.zeros(len(taken), dtype=np.float64)
-    exceeds = np.zeros(len(taken), dtype=np.bool_)
-    for dim, request, points in terms:
-        full = (taken[:, dim] + request) * fullness.unit(dim)[rows]
-        scores += full * points
-        exceeds |= full > JUST_FULL
-    scores[exceeds] = 0.0
-    return scores

@@ -15,42 +15,68 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import numpy as np
 from msgspec.structs import replace
 
+from maar.model.codes import QUEUE_SHARE, WRONG_QUEUE, Code
+from maar.model.fitting import how_many
 from maar.model.jobs import Job
-from maar.model.queues import Queue
+from maar.model.queues import Queue, closed
 from maar.model.reasons import Reason
 from maar.model.resources import UNLIMITED, Ints, Mask
 from maar.plugins.support.admission import Admission
 from maar.plugins.support.quotas import (
-    closed,
+    OVER_CAPABILITY,
     compared,
+    excess,
+    flat_limits,
+    guarantees,
     has_all,
     has_own,
     limit_row,
     minimum_row,
+    next_row,
     over_limit,
+    own_of,
+    real_limit,
     vote_by_kind,
     wanted_row,
 )
-from maar.plugins.support.shares import Ratio, Row, at_least, at_most, how_many, less, plus, real_capability, share_of
-from maar.session.hooks import Claim, Share, Vote
+from maar.plugins.support.shares import Ratio, Row, at_least, at_most, less, plus, share_of
+from maar.session.hooks import Claim, Excess, Share, Vote
+from maar.session.journal import Array
 from maar.session.register import Register
 from maar.session.session import Session
+from maar.session.state import queue_sums
 
 NAME = "capacity"
 
+NOT_LEAF = Code("QueueNotLeaf", WRONG_QUEUE)
+GUARANTEED = Code("GuaranteedToOthers", QUEUE_SHARE)
+PROTECTED = Code("ProtectedOverDeserved", QUEUE_SHARE)
+CODES = (NOT_LEAF, OVER_CAPABILITY, GUARANTEED, PROTECTED)
+
 
 class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`ancestorReclaimLevel`: see the module."""
+    """`ancestorReclaimLevel`: see the module.
+
+    `protectOnlyDeserved`: jobs that may not be evicted start only within what their queue deserves, at every level.
+    """
 
     ancestor_reclaim_level: int | None = msgspec.field(name="ancestorReclaimLevel", default=None)
+    protect_only_deserved: bool = msgspec.field(name="protectOnlyDeserved", default=False)
+
+    def notes(self) -> list[str]:
+        if not self.protect_only_deserved:
+            return []
+        return ["`protectOnlyDeserved`: jobs that may not be evicted start only within what their queues deserve"]
 
 
 class Capacity:
     def __init__(self, arguments: Arguments) -> None:
         self._claim_levels = max(arguments.ancestor_reclaim_level or 0, 0)
         self._judge_levels = arguments.ancestor_reclaim_level
+        self._limits_protected = arguments.protect_only_deserved
 
     def open(self, session: Session, on: Register) -> None:
         self._session = session
@@ -58,17 +84,19 @@ class Capacity:
         self._queues = session.snapshot.queues
         self._dims = compared(self._axes)
         self._tree = on.flags.get("hierarchy") is True
-        self._guarantee = [self._axes.row(q.guarantee or {}) for q in self._queues.queues]
+        self._guarantee = guarantees(session)
         self._limit = tree_limits(session, self._guarantee) if self._tree else flat_limits(session, self._guarantee)
         self._quota = [quota_of(row, session.total) for row in self._limit]
         self._deserved = deserved_by(session, self._guarantee, self._limit)
         self._named = named_by(session, self._deserved)
         self._admission = Admission(session, on)
+        self._protected = Protected(session) if self._limits_protected else None
         on.deserved(self._due)
-        on.queue_order(self._order)
+        on.queue_order_by_job(self._order, "higher priority, stays within its share, or uses less of it")
         on.victim_queue_order(self._victim_order)
         on.job_valid(self._valid)
         on.allocatable(self._allowed, self._why_not)
+        on.excess(self._excess)
         on.preemptive(self._may_take)
         on.reclaimable(self._victims)
         on.job_enqueueable(self._enqueueable)
@@ -103,10 +131,18 @@ class Capacity:
         due = [d for d in self._dims if d in self._named[q]]
         return (share_of(self._has(q), self._deserved[q], due), False) if deserves else (Ratio(1, 1), True)
 
-    def _order(self, queue: Queue) -> tuple[Any, ...]:
+    def _order(self, queue: Queue, job: Job | None) -> tuple[Any, ...]:
         path = self._path(self._queues.number[queue.name])
         below_root = [q for q in reversed(path) if q != self._queues.root or not self._tree]
-        return -queue.priority, tuple(self._share(q) for q in below_root)
+        asks = None if job is None else next_row(self._session, job)
+        return -queue.priority, tuple(
+            (asks is not None and self._exceeds(q, asks), *self._share(q)) for q in below_root
+        )
+
+    def _exceeds(self, q: int, asks: Row) -> bool:
+        """Whether a queue would have more than it deserves with so much more."""
+        due, has = self._due(q), self._has(q)
+        return any(asks[d] > 0 and (most := due[d]) is not None and has[d] + asks[d] > most for d in self._dims)
 
     def _victim_order(self, queue: Queue, claimant: Job) -> int:
         return self._meeting(self._of(claimant), self._queues.number[queue.name]) if self._tree else 0
@@ -117,16 +153,16 @@ class Capacity:
         """Why a queue takes no job at all, or `None`."""
         q = self._of(job)
         if not self._tree:
-            return None if self._queues.queues[q].open else closed(NAME, self._queues.queues[q])
+            return None if self._queues.queues[q].open else closed(NAME, self._queues.queues[q].name)
         shut = next((above for above in self._path(q) if not self._queues.queues[above].open), None)
-        return closed(NAME, self._queues.queues[shut]) if shut is not None else self._valid(job)
+        return closed(NAME, self._queues.queues[shut].name) if shut is not None else self._valid(job)
 
     def _valid(self, job: Job) -> Reason | None:
         q = self._of(job)
         if not self._tree or (self._queues.is_leaf(q) and q != self._queues.root):
             return None
         what = f"queue `{job.queue}` has child queues: with `enableHierarchy` only queues without children take jobs"
-        return Reason(NAME, "QueueNotLeaf", what, queue=job.queue, since=self._session.waiting_since(job))
+        return Reason(NAME, NOT_LEAF.name, what, queue=job.queue)
 
     def _allowed(self, job: Job, shape: int, wanted: int) -> int:
         if self._refused(job) is not None:
@@ -134,7 +170,21 @@ class Capacity:
         request = wanted_row(self._session, job, shape)
         for q in self._path(self._of(job)):
             wanted = how_many(less(self._quota[q], self._has(q)), request, wanted)
+        if self._protected is not None and self._protected.jobs[job.index]:
+            for q in self._entitling(job):
+                wanted = how_many(less(self._entitled(q), self._protected.has(q, own=not self._tree)), request, wanted)
         return wanted
+
+    def _entitling(self, job: Job) -> list[int]:
+        """The queue of a job, and those above it that declare what they deserve."""
+        own, *above = self._path(self._of(job))
+        return [own, *(q for q in above if any(self._deserved[q]))]
+
+    def _entitled(self, q: int) -> Row:
+        """What the protected jobs of a queue may have."""
+        row = [UNLIMITED if due is None else due for due in self._due(q)]
+        row[self._axes.pods] = UNLIMITED
+        return row
 
     def _why_not(self, job: Job, shape: int, wanted: int) -> Reason:
         asks = [n * wanted for n in wanted_row(self._session, job, shape)]
@@ -145,19 +195,33 @@ class Capacity:
         for q in path:
             # The rest of the cluster is guaranteed to other queues.
             rest = self._over(q, self._quota[q], self._has(q), asks) if refusal is None else None
-            refusal = refusal or (rest and replace(rest, code="GuaranteedToOthers"))
-        return refusal or Reason(NAME, "OverCapability", f"queue `{job.queue}` has reached its limit", queue=job.queue)
+            refusal = refusal or (rest and replace(rest, code=GUARANTEED.name))
+        if refusal is None and self._protected is not None and self._protected.jobs[job.index]:
+            refusal = self._why_protected(job, asks)
+        return refusal or Reason(
+            NAME, OVER_CAPABILITY.name, f"queue `{job.queue}` has reached its limit", queue=job.queue
+        )
 
-    def _over(self, q: int, limit: Row, has: Row, asks: Row, promised: Row | None = None) -> Reason | None:
+    def _why_protected(self, job: Job, asks: Row) -> Reason | None:
+        assert self._protected is not None
+        which = "deserved, for jobs that may not be evicted"
+        for q in self._entitling(job):
+            has, queue = self._protected.has(q, own=not self._tree), self._queues.queues[q]
+            over = over_limit(NAME, PROTECTED, queue, self._axes, which, self._entitled(q), has, asks)
+            if over is not None:
+                return over
+        return None
+
+    def _over(self, q: int, limit: Row, has: Row, asks: Row, lacked: Row | None = None) -> Reason | None:
         queue = self._queues.queues[q]
-        return over_limit(NAME, "OverCapability", queue, self._axes, "capability", limit, has, asks, promised)
+        return over_limit(NAME, OVER_CAPABILITY, queue, self._axes, "capability", limit, has, asks, lacked)
 
     def _enqueueable(self, job: Job) -> Vote | Reason:
         refusal, asks = self._refused(job), minimum_row(self._session, job)
         for q in self._path(self._of(job)):
             own = not self._tree
             has = less(self._has(q), self._admission.surplus(q, own))
-            refusal = refusal or self._over(q, self._limit[q], has, asks, self._admission.promised(q, own))
+            refusal = refusal or self._over(q, self._limit[q], has, asks, self._admission.lacked(q, own))
         return Vote.PERMIT if refusal is None else refusal
 
     # -- what it may take from others
@@ -175,6 +239,12 @@ class Capacity:
     def _deserves(self, q: int, wanted: Row) -> bool:
         has, deserved = self._has(q), self._deserved[q]
         return any(wanted[d] > 0 and 0 < deserved[d] >= has[d] + wanted[d] for d in self._dims)
+
+    def _excess(self, queue: int, claimant: Job) -> list[Excess]:
+        """Of the queue and those above it, below the ancestor that it shares with the claimant."""
+        path = self._path(queue)
+        judged = path[: self._meeting(queue, self._of(claimant))] if self._tree else path
+        return [over for q in judged for over in excess(q, self._has(q), self._deserved[q], self._dims)]
 
     def _victims(self, claim: Claim, tasks: Ints) -> Mask:
         snapshot = self._session.snapshot
@@ -235,41 +305,45 @@ class Capacity:
         )
 
 
-def flat_limits(session: Session, guarantee: list[Row]) -> list[Row]:
-    """The limit of each queue if all share the whole cluster."""
-    axes, queues = session.snapshot.axes, session.snapshot.queues
-    promised = [0] * len(axes)
-    for q, row in enumerate(guarantee):
-        promised = promised if q == queues.root else plus(promised, row)
-    return [
-        _limit(session, queue, session.total, promised, own)
-        for queue, own in zip(queues.queues, guarantee, strict=True)
-    ]
+class Protected:
+    """What each queue's jobs have that may not be evicted: a gang of which one pod is not preemptable counts whole."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        snapshot, tasks = session.snapshot, session.snapshot.tasks
+        self.jobs: Mask = np.zeros(len(snapshot.jobs), dtype=np.bool_)
+        self.jobs[tasks.job[~tasks.preemptable]] = True
+        self._has: Array = queue_sums(snapshot, session.state.job_allocated * self.jobs[:, None])
+        session.state.listen(self._changed)
+
+    def _changed(self, job: int, shape: int, rows: Ints, counts: Ints, sign: int) -> None:
+        snapshot = self._session.snapshot
+        if self.jobs[job] and snapshot.jobs.queue[job] >= 0:
+            amount = snapshot.shapes.requests[shape].astype(object) * (sign * int(counts.sum()))
+            for q in snapshot.queues.path[int(snapshot.jobs.queue[job])]:
+                self._session.state.add(self._has, q, amount)
+
+    def has(self, queue: int, *, own: bool) -> Row:
+        """Of a queue, with or without those below it."""
+        row: Row = self._has[queue].tolist()
+        return own_of(self._session, self._has, queue) if own else row
 
 
 def tree_limits(session: Session, guarantee: list[Row]) -> list[Row]:
     """The limit of each queue in a tree: children share the limit of their parent."""
     queues, nothing = session.snapshot.queues, [0] * len(session.snapshot.axes)
     limits = [nothing for _ in queues.queues]
-    limits[queues.root] = _limit(session, queues.queues[queues.root], session.total, nothing, nothing)
+    limits[queues.root] = real_limit(session, queues.queues[queues.root], session.total, nothing, nothing)
     unvisited = [queues.root]
     while unvisited:
         parent = unvisited.pop()
-        promised = nothing
+        guaranteed = nothing
         for child in queues.children[parent]:
-            promised = plus(promised, guarantee[child])
+            guaranteed = plus(guaranteed, guarantee[child])
         for child in queues.children[parent]:
-            limits[child] = _limit(session, queues.queues[child], limits[parent], promised, guarantee[child])
+            limits[child] = real_limit(session, queues.queues[child], limits[parent], guaranteed, guarantee[child])
             unvisited.append(child)
     return limits
-
-
-def _limit(session: Session, queue: Queue, available: Row, promised: Row, own: Row) -> Row:
-    """The real capability of a queue. Pod slots count only if its own limit names them."""
-    pods, limit = session.snapshot.axes.pods, limit_row(session.snapshot.axes, queue)
-    real = real_capability(available, promised, own, limit)
-    real[pods] = limit[pods]
-    return real
 
 
 def quota_of(limit: Row, total: Row) -> Row:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from maar.config.config import NoArguments
+from maar.config.config import WithoutArguments
 from maar.model.resources import Ints, Mask
 from maar.session.eviction.protection import unprotected
 from maar.session.hooks import Claim
@@ -17,13 +17,9 @@ from maar.session.register import Register
 from maar.session.session import Session
 
 NAME = "conformance"
-Arguments = NoArguments
 
 
-class Conformance:
-    def __init__(self, arguments: NoArguments) -> None:
-        del arguments
-
+class Conformance(WithoutArguments):
     def open(self, session: Session, on: Register) -> None:
         self._session = session
         on.preemptable(self._victims)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from maar.config.config import NoArguments
+from maar.config.config import WithoutArguments
 from maar.model.resources import Floats, Ints, Mask
 from maar.model.snapshot import Snapshot
 from maar.session.eviction.protection import unprotected
@@ -17,17 +17,13 @@ from maar.session.register import Register
 from maar.session.session import Session
 
 NAME = "cooldown"
-Arguments = NoArguments
 
 
-class Cooldown:
-    def __init__(self, arguments: NoArguments) -> None:
-        del arguments
-        self._ends: Floats | None = None
-
+class Cooldown(WithoutArguments):
     def open(self, session: Session, on: Register) -> None:
         """Register the votes; cooldowns are computed only when victims are requested."""
         self._session = session
+        self._ends: Floats | None = None
         on.preemptable(self._victims)
         on.reclaimable(self._victims)
 

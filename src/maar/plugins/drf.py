@@ -18,7 +18,7 @@ from maar.config.config import OpenArguments
 from maar.model.queues import Queue
 from maar.model.resources import Ints, Mask
 from maar.plugins.support.fair_tree import FairTree
-from maar.plugins.support.quotas import vote_by_kind, wanted_row
+from maar.plugins.support.quotas import has_job, vote_by_kind, wanted_row
 from maar.plugins.support.shares import Dominant, Row, less, plus
 from maar.session.hooks import Claim
 from maar.session.journal import Array
@@ -26,6 +26,7 @@ from maar.session.register import Register
 from maar.session.session import Session
 
 NAME = "drf"
+SMALLER = "smaller share of the cluster"
 _BEFORE, _AFTER = "drf.namespace.", ".weight"
 
 
@@ -53,25 +54,21 @@ class Drf:
     def open(self, session: Session, on: Register) -> None:
         self._session = session
         self._dominant = Dominant(session.total, session.snapshot.axes.pods)
-        on.job_order(lambda job: self._dominant.share(self._has(job.index)))
+        on.job_order(lambda job: self._dominant.share(has_job(self._session, job.index)), SMALLER)
         on.preemptable(self._victims)
         if on.flags.get("hierarchy") is True:
             tree = FairTree(session, self._dominant)
-            on.queue_order(lambda queue: tree.key(_number(session, queue)))
+            on.queue_order(lambda queue: tree.key(_number(session, queue)), "uses less of its share in the tree")
             on.reclaimable(tree.victims)
         weights = {**session.snapshot.cluster.namespace_weights, **self._arguments.namespace_weights}
         if weights or on.flags.get("namespaceOrder") is True:
-            on.namespace_order(NamespaceShares(session, self._dominant, weights).key)
-
-    def _has(self, job: int) -> Row:
-        row: Row = self._session.state.job_allocated[job].tolist()
-        return row
+            on.namespace_order(NamespaceShares(session, self._dominant, weights).key, SMALLER)
 
     def _victims(self, claim: Claim, tasks: Ints) -> Mask:
         """Evict tasks as long as their job keeps at least the share that the claimant would have."""
         snapshot, dominant = self._session.snapshot, self._dominant
         wanted = wanted_row(self._session, claim.job, claim.shape)
-        mine = dominant.share(plus(self._has(claim.job.index), wanted))
+        mine = dominant.share(plus(has_job(self._session, claim.job.index), wanted))
         jobs, shapes = snapshot.tasks.job[tasks], snapshot.tasks.shape[tasks]
         has: dict[int, Row] = {}
 
@@ -80,7 +77,7 @@ class Drf:
             if job == claim.job.index:
                 return True  # a change inside a job changes no share
             holds: Row = snapshot.shapes.requests[snapshot.tasks.shape[task]].tolist()
-            left = less(has[job] if job in has else self._has(job), holds)
+            left = less(has[job] if job in has else has_job(self._session, job), holds)
             guilty = mine <= dominant.share(left)
             if guilty and going:
                 has[job] = left
@@ -101,8 +98,8 @@ class NamespaceShares:
         self._has: Array = np.zeros((len(self._number), len(session.snapshot.axes)), dtype=object)
         np.add.at(self._has, of_job, session.state.job_allocated.astype(object))
         session.state.listen(
-            lambda job, shape, count: session.state.add(
-                self._has, of_job[job], (requests[shape] * count).astype(object)
+            lambda job, shape, _, counts, sign: session.state.add(
+                self._has, of_job[job], (requests[shape] * (sign * counts.sum())).astype(object)
             )
         )
 

@@ -6,39 +6,69 @@ gangs may be evicted. Without it the flags decide: `enablePreemptable: false` (f
 removes the protection of the gang, so whole gangs may be evicted. If the flag is unset, preempt evicts only surplus
 pods and subgroups. Reclaim then evicts whole gangs if a plugin in another tier names its victims: in Volcano that tier
 decides without this plugin.
+
+Jobs that no order of a plugin distinguishes share room for their surplus evenly.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from fractions import Fraction
 from typing import Literal
 
 import msgspec
+import numpy as np
+from msgspec.structs import replace
 
 from maar.config.gangs import victims_named_outside
+from maar.model.codes import MEMBERS, Code
+from maar.model.durations import Duration, parse_duration, written
 from maar.model.jobs import Job
 from maar.model.reasons import Reason
-from maar.model.tasks import Status
 from maar.model.words import count as counted
 from maar.model.words import number
+from maar.plugins.support.shares import Dominant
 from maar.session import subgroups
+from maar.session.gangs import lacking_at_best, missing
 from maar.session.hooks import GangRules, Vote
 from maar.session.register import Register
+from maar.session.release import BROKEN
 from maar.session.session import Session
 
 NAME = "gang"
+
+TOO_FEW = Code("NotEnoughTasks", MEMBERS)
+TOO_FEW_OF_ROLE = Code("NotEnoughPodsOfTask", MEMBERS)
+TOO_FEW_SUBGROUPS = Code("NotEnoughSubgroups", MEMBERS)
+CODES = (TOO_FEW, TOO_FEW_OF_ROLE, TOO_FEW_SUBGROUPS)
+_NOTHING = Fraction(0)
 _OTHERS = "the others do not exist, are blocked or have ended"
 
 
 class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`gang.eviction`: `whole` allows the eviction of whole gangs, `surplus` only of pods above the minimum."""
+    """`gang.eviction`: `whole` allows the eviction of whole gangs, `surplus` only of pods above the minimum.
+
+    `gang.brokenGracePeriod`: how long a gang stays that lacks part of its minimum because a pod failed. By default for
+    as long as it likes.
+    """
 
     eviction: Literal["whole", "surplus"] | None = msgspec.field(name="gang.eviction", default=None)
+    grace: Duration | None = msgspec.field(name="gang.brokenGracePeriod", default=None)
+
+    def seconds(self) -> float | None:
+        return None if self.grace is None else parse_duration(self.grace)
+
+    def notes(self) -> list[str]:
+        if self.grace is None:
+            return []
+        broken = "a gang without its minimum because a pod failed"
+        return [f"`gang.brokenGracePeriod`: {broken} is evicted after {written(self.grace)}, or what its job says"]
 
 
 class Gang:
     def __init__(self, arguments: Arguments) -> None:
         self._arguments = arguments
+        self._roles: dict[int, Mapping[int, int]] = {}
 
     def open(self, session: Session, on: Register) -> None:
         self._session = session
@@ -50,17 +80,16 @@ class Gang:
                 whole_for_reclaim=self._whole(
                     on, "reclaimable", unset=bool(victims_named_outside(session.config, on.tier))
                 ),
+                grace=self._grace(on),
             )
         )
-        on.job_order(
-            lambda job: bool(
-                session.state.job_ready[job.index] >= job.min_member and self._has_subgroups(job, subgroups.READY)
-            )
-        )
+        on.job_order(self._has_pods, "does not have its minimum yet")
+        self._dominant = Dominant(session.total, session.snapshot.axes.pods)
+        on.job_tie(self._above_minimum, "has less above its minimum")
         on.job_valid(self._valid)
         on.job_ready(self._ready)
-        on.job_nominated(lambda job: Vote.PERMIT if self._promised(job) else Vote.REJECT)
-        on.job_starving(lambda job: not self._promised(job))
+        on.job_nominated(lambda job: Vote.PERMIT if self._nominated(job) else Vote.REJECT)
+        on.job_starving(lambda job: not self._nominated(job))
 
     def _whole(self, on: Register, flag: str, unset: bool = False) -> bool:
         """Whether whole gangs may be evicted: by the argument, else by the flag, else `unset`."""
@@ -68,75 +97,64 @@ class Gang:
             return self._arguments.eviction == "whole"
         return not on.flags[flag] if flag in on.flags else unset
 
+    def _grace(self, on: Register) -> Callable[[Job], float] | None:
+        seconds = self._arguments.seconds()
+        if seconds is None:
+            return None
+        on.remember(BROKEN)
+        return lambda job: seconds if job.broken_grace is None else job.broken_grace
+
     def _role_minimums(self, job: Job) -> Mapping[int, int]:
-        return role_minimums(self._session, job)
+        """Role row to its minimum; empty if role minimums are ignored."""
+        if job.index not in self._roles:
+            roles = self._session.snapshot.jobs.roles[job.index] if job.role_minimums else ()
+            self._roles[job.index] = {r.index: r.minimum for r in roles if r.minimum > 0}
+        return self._roles[job.index]
+
+    def _has_pods(self, job: Job) -> bool:
+        """Whether it has its pods and subgroups. In the order of jobs its roles do not count (as in Volcano)."""
+        lack = missing(self._session, job, nominated=False)
+        return not lack.pods and not any(lack.policies)
+
+    def _above_minimum(self, job: Job) -> Fraction:
+        """The share of the cluster that a job has above its minimum, as if its pods were equal."""
+        state = self._session.state
+        there = int(state.job_ready[job.index] + state.job_nominated[job.index])
+        above = there - job.min_member
+        if above <= 0:
+            return _NOTHING
+        return Fraction(self._dominant.share(state.job_allocated[job.index].tolist()) * above, there)
 
     def _ready(self, job: Job) -> bool:
-        state = self._session.state
-        if state.job_ready[job.index] < job.min_member:
-            return False
-        if not all(state.role_ready[r] >= n for r, n in self._role_minimums(job).items()):
-            return False
-        return self._has_subgroups(job, subgroups.READY)
+        return not missing(self._session, job, nominated=False).total
 
-    def _promised(self, job: Job) -> bool:
-        state = self._session.state
-        if state.job_ready[job.index] + state.job_nominated[job.index] < job.min_member:
-            return False
-        have = state.role_ready + state.role_nominated
-        if not all(have[r] >= n for r, n in self._role_minimums(job).items()):
-            return False
-        return self._has_subgroups(job, subgroups.PROMISED)
-
-    def _has_subgroups(self, job: Job, statuses: tuple[Status, ...]) -> bool:
-        """Whether each policy has its least number of subgroups in these statuses."""
-        return not job.subgroups or subgroups.subgroups_of(self._session, job).are_enough(statuses)
+    def _nominated(self, job: Job) -> bool:
+        return not missing(self._session, job).total
 
     def _valid(self, job: Job) -> Reason | None:
         """The reason if too few pods exist for the minimum."""
-        state, since = self._session.state, self._session.waiting_since(job)
-        count = int(state.job_pending[job.index] + state.job_nominated[job.index] + state.job_ready[job.index])
-        if count < job.min_member:
-            what = f"needs {counted(job.min_member, 'pod')}, only {number(count)} can be placed ({_OTHERS})"
-            return Reason(NAME, "NotEnoughTasks", what, needs=job.min_member, has=count, since=since)
-        minimums = self._role_minimums(job)
-        if minimums:
-            usable = self._session.tasks_of(job, Status.PENDING, Status.NOMINATED, Status.BOUND, Status.SUCCEEDED)
-            roles = self._session.snapshot.jobs.task_role[usable]
-            for role in self._session.snapshot.jobs.roles[job.index]:
-                minimum, there = minimums.get(role.index, 0), int((roles == role.index).sum())
-                if there < minimum:
-                    needs = f"role `{role.name}` needs {counted(minimum, 'pod')}"
-                    what = f"{needs}, only {number(there)} can be placed ({_OTHERS})"
-                    return Reason(NAME, "NotEnoughPodsOfTask", what, needs=minimum, has=there, since=since)
-        return self._valid_subgroups(job) if job.subgroups else None
-
-    def _valid_subgroups(self, job: Job) -> Reason | None:
-        """The reason if too few subgroups of a policy have enough pods."""
-        book = subgroups.subgroups_of(self._session, job)
-        there, complete = book.count(subgroups.USABLE), book.complete(subgroups.USABLE)
+        lack = lacking_at_best(self._session, job)
+        if lack.pods:
+            return self._too_few(TOO_FEW, counted(job.min_member, "pod"), job.min_member, lack.pods)
+        for role in self._session.snapshot.jobs.roles[job.index] if lack.roles else ():
+            if lacks := lack.roles.get(role.index):
+                pods = counted(role.minimum, "pod")
+                return self._too_few(TOO_FEW_OF_ROLE, pods, role.minimum, lacks, f"role `{role.name}` ")
         for i, policy in enumerate(job.subgroups):
-            if complete[i] < policy.least:
-                needs = (
-                    f"policy `{policy.name}` needs {counted(policy.least, 'subgroup')} of {counted(policy.size, 'pod')}"
-                )
-                what = f"{needs}, only {complete[i]} have enough ({_OTHERS})"
-                short = [s for s in range(len(book)) if book.policy[s] == i and there[s] < book.size[s]]
-                if short:
-                    what += f": subgroup `{book.names[short[0]]}` has {there[short[0]]}"
-                return Reason(
-                    NAME,
-                    "NotEnoughSubgroups",
-                    what,
-                    needs=policy.least,
-                    has=int(complete[i]),
-                    since=self._session.waiting_since(job),
-                )
+            if lacks := lack.policies[i]:
+                pods = f"{counted(policy.least, 'subgroup')} of {counted(policy.size, 'pod')}"
+                found = self._too_few(TOO_FEW_SUBGROUPS, pods, policy.least, lacks, f"policy `{policy.name}` ")
+                return replace(found, message=found.message + self._first_short(job, i))
         return None
 
+    def _too_few(self, code: Code, pods: str, needs: int, lacks: int, who: str = "") -> Reason:
+        has = "have enough" if code == TOO_FEW_SUBGROUPS else "can be placed"
+        what = f"{who}needs {pods}, only {number(needs - lacks)} {has} ({_OTHERS})"
+        return Reason(NAME, code.name, what, needs=needs, has=needs - lacks)
 
-def role_minimums(session: Session, job: Job) -> dict[int, int]:
-    """Role row to its minimum; empty if role minimums are ignored."""
-    if not job.role_min or job.min_member < sum(job.role_min.values()):
-        return {}
-    return {r.index: r.minimum for r in session.snapshot.jobs.roles[job.index] if r.minimum > 0}
+    def _first_short(self, job: Job, policy: int) -> str:
+        """The first subgroup of a policy that has too few pods, in words."""
+        book = subgroups.subgroups_of(self._session, job)
+        there = book.count(subgroups.USABLE)
+        short = np.flatnonzero((book.policy == policy) & (there < book.size)).tolist()
+        return f": subgroup `{book.names[short[0]]}` has {there[short[0]]}" if short else ""

@@ -3,7 +3,7 @@
 A node is in the group that its label names. A queue names groups in `spec.affinity`: its jobs may use required and
 preferred groups, must not use forbidden groups, and use avoided groups last. These answers depend on the queue and on
 the group only, so they are computed once for each queue, over all nodes. An annotation of the queue limits what its own
-jobs have in a group; tasks that are bound or promised count, as does room that is kept.
+jobs have in a group; bound and nominated tasks count, as does reserved room.
 """
 
 from __future__ import annotations
@@ -13,18 +13,26 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
+from maar.model.codes import NODES, QUEUE_INVALID, QUEUE_LIMIT, WRONG_QUEUE, Code
+from maar.model.fitting import how_many
 from maar.model.jobs import Job
 from maar.model.nodes import LabelColumn
 from maar.model.queues import NodeGroups, QueueTree
-from maar.model.reasons import Reason
+from maar.model.reasons import Reason, Refusal
 from maar.model.resources import Floats, Ints, Mask
 from maar.model.tasks import Status, among
-from maar.session.hooks import Rejection, SharedRoom
+from maar.session.hooks import SharedRoom
 from maar.session.register import Register
 from maar.session.session import Session
 
 NAME = "nodegroup"
 LABEL = "volcano.sh/nodegroup-name"
+
+UNGROUPED = Code("NoNodeGroup", NODES)
+OTHERS = Code("NodeGroup", NODES)
+LIMIT = Code("NodeGroupLimit", QUEUE_LIMIT)
+NO_GROUP = Code("QueueWithoutNodeGroup", WRONG_QUEUE)
+CODES = (OTHERS, UNGROUPED, LIMIT, NO_GROUP)
 
 REQUIRED, PREFERRED, AVOIDED = 100.0, 50.0, -1.0
 """The scores of Volcano."""
@@ -68,21 +76,21 @@ class Nodegroup:
         queue = self._session.queue_of(job)
         if queue.group_limits.problem:
             what = f"queue `{queue.name}`: {queue.group_limits.problem}"
-            return Reason(NAME, "QueueInvalid", what, queue=queue.name, since=self._session.waiting_since(job))
+            return Reason(NAME, QUEUE_INVALID.name, what, queue=queue.name)
         if not self._arguments.strict or self._groups(job):
             return None
         what = f"queue `{queue.name}` names no node group (`spec.affinity`), so its jobs may use no node"
-        return Reason(NAME, "QueueWithoutNodeGroup", what, queue=queue.name, since=self._session.waiting_since(job))
+        return Reason(NAME, NO_GROUP.name, what, queue=queue.name)
 
-    def _ungrouped(self, job: Job) -> Rejection | None:
+    def _ungrouped(self, job: Job) -> Refusal | None:
         nodes = self._of(job).ungrouped
-        return Rejection("NoNodeGroup", "in no node group", nodes) if nodes.any() else None
+        return Refusal(NAME, UNGROUPED, "in no node group", nodes) if nodes.any() else None
 
-    def _others(self, job: Job) -> Rejection | None:
+    def _others(self, job: Job) -> Refusal | None:
         nodes = self._of(job).others
         if not nodes.any():
             return None
-        return Rejection("NodeGroup", f"in a node group that queue `{job.queue}` may not use", nodes)
+        return Refusal(NAME, OTHERS, f"in a node group that queue `{job.queue}` may not use", nodes)
 
     def _rooms(self, job: Job, shape: int) -> list[SharedRoom]:
         """How many more tasks each limited group takes."""
@@ -94,10 +102,12 @@ class Nodegroup:
         rooms = []
         for code, group in enumerate(column.values):
             counted = {axes.index[name]: most for name, most in limits.get(group, {}).items() if name in axes.index}
-            left = [(most - int(used[code, d])) // request[d] for d, most in counted.items() if request[d] > 0]
-            if left:
+            dims = [d for d in counted if request[d] > 0]
+            if dims:
+                left = how_many([counted[d] - int(used[code, d]) for d in dims], [request[d] for d in dims])
                 words = f"in node group `{group}`, where queue `{job.queue}` has reached its limit"
-                rooms.append(SharedRoom("NodeGroupLimit", words, column.codes == code, max(min(left), 0)))
+                refusal = Refusal(NAME, LIMIT, words, column.codes == code)
+                rooms.append(SharedRoom(refusal, left))
         return rooms
 
     def _used(self, job: Job) -> Ints:
@@ -119,7 +129,7 @@ class Nodegroup:
 
 
 def used_by(session: Session, queue: int) -> Ints:
-    """What the own jobs of a queue have, are promised or is kept for them: a row for each node group."""
+    """What the own jobs of a queue have, with nominated and reserved room: a row for each node group."""
     snapshot, state = session.snapshot, session.state
     column = snapshot.nodes.label(LABEL)
     groups = np.append(column.codes, -1)  # a task on an unknown node has row -1
@@ -127,7 +137,7 @@ def used_by(session: Session, queue: int) -> Ints:
     tasks = session.memo.fixed(NAME, ("tasks", queue), lambda: _tasks_of(session, queue))
     tasks = tasks[among((Status.BOUND, Status.NOMINATED)).take(state.status[tasks])]
     np.add.at(used, groups[state.node[tasks]], snapshot.shapes.requests[snapshot.tasks.shape[tasks]])
-    for job, held in state.held.items():
+    for job, held in state.reserved.items():
         if snapshot.jobs.queue[job] == queue:
             for kept in held:
                 np.add.at(used, groups[kept.rows], kept.counts[:, None] * snapshot.shapes.requests[kept.shape])

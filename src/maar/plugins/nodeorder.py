@@ -1,10 +1,12 @@
 """nodeorder: the scores of Kubernetes, weighted.
 
 Each score is 0 to 100, times its weight. Scores by free room (least and most requested, balanced) are whole numbers,
-rounded down as in Kubernetes, so that nodes that hardly differ are equal; they are computed only for changed rows.
-Scores fixed by the snapshot (preferred node affinity, avoided taints, images) are computed once per shape and
-normalised over the nodes it may use. Scores by other pods (preferred pod affinity, spread) are computed at every
-placement, see `neighbour_scores`. Scores that do not apply to a shape cost nothing.
+rounded down as in Kubernetes, so that nodes that hardly differ are equal; they are computed only for changed rows. In
+least and most requested, a pod without a CPU or memory request counts with what Kubernetes assumes. Pods without any
+request go where the fewest of them are. Scores fixed by the snapshot (preferred node affinity, avoided taints, images)
+are computed once per shape and normalised over the nodes it may use. Scores by other pods (preferred pod affinity,
+spread) are computed at every placement, see `neighbour_scores` and `default_spread`. Scores that do not apply to a
+shape cost nothing.
 """
 
 from __future__ import annotations
@@ -14,13 +16,15 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
+from maar.model.fitting import columns_of
 from maar.model.nodes import NodeTable
-from maar.model.resources import CPU, MEMORY, UNLIMITED, Floats, Ints, Mask
+from maar.model.resources import CPU, MEMORY, Floats, Ints, Mask
 from maar.model.shapes import Shape
 from maar.model.snapshot import Snapshot
+from maar.plugins.support.default_spread import DefaultSpread
 from maar.plugins.support.fullness import Fullness
 from maar.plugins.support.neighbour_scores import NeighbourScores
-from maar.session.hooks import Limit
+from maar.plugins.support.unstated import Unstated
 from maar.session.register import Register
 from maar.session.session import Session
 
@@ -31,7 +35,7 @@ SMALLEST_IMAGE, LARGEST_IMAGE = 23 * 2**20, 1000 * 2**20
 
 
 class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The weight of each score; 0 disables it."""
+    """The weight of each score; 0 disables it. `defaults`: also pods without spread constraints are spread."""
 
     least: float = msgspec.field(name="leastrequested.weight", default=1.0)
     most: float = msgspec.field(name="mostrequested.weight", default=0.0)
@@ -41,12 +45,14 @@ class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     taints: float = msgspec.field(name="tainttoleration.weight", default=3.0)
     images: float = msgspec.field(name="imagelocality.weight", default=1.0)
     spread: float = msgspec.field(name="podtopologyspread.weight", default=2.0)
+    defaults: bool = msgspec.field(name="podtopologyspread.defaults", default=True)
+    best_effort: float = msgspec.field(name="besteffort.weight", default=1.0)
 
 
 class Dims(NamedTuple):
     """The resources in the room scores of a shape: CPU, memory, and the accelerators that it requests."""
 
-    numbers: list[int]
+    numbers: Ints
     request: Floats
     """A column: how much it requests of each."""
     capacity: Floats
@@ -65,27 +71,28 @@ class Nodeorder:
     def open(self, session: Session, on: Register) -> None:
         self._session = session
         self._fullness = Fullness(session)
-        on.score(self._score)
         if on.flags.get("nodeOrder", True):
             weights = self._weights
+            self._unstated = Unstated(session)
+            on.score(self._score)
             self._neighbours = NeighbourScores(session, weights.pod_affinity, weights.spread)
             on.cluster_score(self._neighbours.score)
-            on.limit(self._one_by_one)
-
-    def _one_by_one(self, shape: int, later: bool) -> Limit | None:
-        """Place pods with preferences about equal pods one by one: each placement changes the scores."""
-        if not self._neighbours.sees_itself(shape):
-            return None
-        return Limit(np.full(len(self._session.snapshot.nodes), UNLIMITED, dtype=np.int64), coupled=True)
+            if weights.defaults and weights.spread:
+                on.job_score(DefaultSpread(session, self._neighbours, weights.spread).score)
+            # Pods with preferences about equal pods are placed one by one: each placement changes the scores.
+            on.one_by_one(len(session.snapshot.nodes), self._neighbours.sees_itself)
 
     def _score(self, shape: int, rows: Ints | slice) -> Floats:
         if shape not in self._fixed:
             self._fixed[shape] = self._fixed_of(shape)
             self._dims[shape] = self._dims_of(shape)
-        scores = self._room(self._dims[shape], rows)
+        scores = self._room(shape, rows)
         fixed = self._fixed[shape]
         if fixed is not None:
             scores += fixed[rows]
+        crowd = self._unstated.crowd(shape, rows) if self._weights.best_effort else None
+        if crowd is not None:
+            scores += 100.0 * self._weights.best_effort / (1 + crowd)
         return scores
 
     # -- scores by free room
@@ -96,24 +103,27 @@ class Nodeorder:
         request = snapshot.shapes.requests[shape]
         wanted = [snapshot.axes.index[CPU], snapshot.axes.index[MEMORY]]
         wanted += [dim for dim in snapshot.axes.accelerators if request[dim] > 0]
-        key = tuple(wanted)
+        key, numbers = tuple(wanted), np.array(wanted, dtype=np.int64)
         if key not in self._capacity:
-            self._capacity[key] = np.maximum(snapshot.nodes.allocatable[:, wanted], 1).T.astype(np.float64, order="C")
-        return Dims(wanted, request[wanted, np.newaxis].astype(np.float64), self._capacity[key])
+            self._capacity[key] = np.maximum(snapshot.nodes.allocatable.T.take(numbers, axis=0), 1).astype(np.float64)
+        return Dims(numbers, request[wanted, np.newaxis].astype(np.float64), self._capacity[key])
 
-    def _room(self, dims: Dims, rows: Ints | slice) -> Floats:
-        weights = self._weights
+    def _room(self, shape: int, rows: Ints | slice) -> Floats:
+        dims, weights = self._dims[shape], self._weights
         if not (weights.least or weights.most or weights.balanced):
             return np.zeros(self._session.snapshot.nodes.unschedulable[rows].shape, dtype=np.float64)
         # Only elementwise operations: they give each row the same bits in any set of rows.
-        taken, has = self._fullness.taken(rows), dims.capacity[:, rows]
-        amounts = np.empty((len(dims.numbers), 2, len(taken)), dtype=np.float64)
-        for i, number in enumerate(dims.numbers):
-            amounts[i, 0] = taken[:, number]
+        taken, has = self._fullness.taken(dims.numbers, rows), columns_of(dims.capacity, rows)
+        amounts = np.empty((len(taken), 2, taken.shape[1]), dtype=np.float64)
+        amounts[:, 0] = taken
         np.add(amounts[:, 0], dims.request, out=amounts[:, 1])
         scores = None
         if weights.least or weights.most:
-            scores = allocation(amounts[:2, 1], has[:2], weights.least, weights.most)
+            assumed = self._unstated.assumed(shape, rows)
+            asked = amounts[:2, 1]
+            if assumed is not None:
+                asked = np.minimum(asked + assumed, has[:2])  # many small pods make a node full, not more
+            scores = allocation(asked, has[:2], weights.least, weights.most)
         if weights.balanced:
             amounts /= has[:, np.newaxis]
             balanced = balance(amounts)
@@ -126,10 +136,7 @@ class Nodeorder:
 
     def _fixed_of(self, shape: int) -> Floats | None:
         snapshot, weights = self._session.snapshot, self._weights
-        wanted = snapshot.shapes.shapes[shape]
-        usable: Mask = np.ones(len(snapshot.nodes), dtype=np.bool_)
-        for _, rejection in self._session.rejections(shape):
-            usable &= ~rejection.nodes
+        wanted, usable = snapshot.shapes.shapes[shape], self._session.usable(shape)
         parts = (
             (weights.node_affinity, node_affinity(wanted, snapshot.nodes, usable)),
             (weights.taints, avoided_taints(wanted, snapshot.nodes, usable)),
@@ -177,9 +184,16 @@ def balance(full: Floats) -> Floats:
     else:
         full -= _total(full) / len(full)
         full *= full
-        deviation = np.sqrt(_total(full) / len(full))
-    even = np.floor((1.0 - deviation) * 100.0)
-    return np.asarray(np.floor((even[1] - even[0] + 150.0) * 0.5))
+        deviation = _total(full)
+        deviation /= len(full)
+        np.sqrt(deviation, out=deviation)
+    np.subtract(1.0, deviation, out=deviation)
+    deviation *= 100.0
+    np.floor(deviation, out=deviation)
+    better: Floats = deviation[1] - deviation[0]
+    better += 150.0
+    better *= 0.5
+    return np.floor(better, out=better)
 
 
 def _total(rows: Floats) -> Floats:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from maar.config.config import NoArguments
+from maar.config.config import WithoutArguments
 from maar.model.resources import Ints, Mask
 from maar.model.snapshot import Snapshot
 from maar.model.tasks import Status
@@ -21,7 +21,6 @@ from maar.session.register import Register
 from maar.session.session import Session
 
 NAME = "pdb"
-Arguments = NoArguments
 
 
 class Cover(msgspec.Struct, frozen=True):
@@ -38,14 +37,11 @@ class Cover(msgspec.Struct, frozen=True):
         return position, self.budget[first[position] + within]
 
 
-class Pdb:
-    def __init__(self, arguments: NoArguments) -> None:
-        del arguments
-        self._cover: Cover | None = None
-
+class Pdb(WithoutArguments):
     def open(self, session: Session, on: Register) -> None:
         """Register the votes, if there are budgets."""
         self._session = session
+        self._cover: Cover | None = None
         budgets = session.snapshot.budgets.values()
         if not budgets:
             return

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from maar.config.config import NoArguments
+from maar.config.config import WithoutArguments
 from maar.model.jobs import Job
 from maar.model.resources import Ints, Mask
 from maar.session.hooks import Claim
@@ -16,18 +16,14 @@ from maar.session.register import Register
 from maar.session.session import Session
 
 NAME = "priority"
-Arguments = NoArguments
 
 
-class Priority:
-    def __init__(self, arguments: NoArguments) -> None:
-        del arguments
-
+class Priority(WithoutArguments):
     def open(self, session: Session, on: Register) -> None:
         self._session = session
         tasks = session.snapshot.tasks
-        on.job_order(lambda job: -job.priority)
-        on.task_order(lambda chosen: np.asarray(-tasks.priority[chosen]))
+        on.job_order(lambda job: -job.priority, "higher priority")
+        on.task_order(lambda chosen: np.asarray(-tasks.priority[chosen]) if tasks.priorities_differ else None)
         on.preemptable(self._victims)
         on.job_starving(self._starving)
 
@@ -40,7 +36,7 @@ class Priority:
         return np.where(inside, snapshot.tasks.priority[tasks] < claim.priority, lower)
 
     def _starving(self, job: Job) -> bool:
-        """Whether a task has neither a node nor a promise."""
+        """Whether a task has neither a node nor nominated room."""
         state = self._session.state
         members = len(self._session.snapshot.jobs.members[job.index])
         return int(state.job_ready[job.index] + state.job_nominated[job.index]) < members

@@ -16,16 +16,22 @@ from typing import Any, NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
-from maar.config.config import NoArguments
+from maar.config.config import WithoutArguments
+from maar.model.codes import QUEUE_SHARE, Code
+from maar.model.fitting import how_many
 from maar.model.jobs import Job
-from maar.model.queues import Queue
+from maar.model.minimum import has_minimum
+from maar.model.queues import Queue, closed
 from maar.model.reasons import Reason
 from maar.model.resources import UNLIMITED, Ints, Mask
 from maar.model.tasks import Gate, Status, among
 from maar.plugins.support.admission import Admission
 from maar.plugins.support.quotas import (
-    closed,
+    OVER_CAPABILITY,
     compared,
+    excess,
+    flat_limits,
+    guarantees,
     has_own,
     limit_row,
     minimum_row,
@@ -33,7 +39,7 @@ from maar.plugins.support.quotas import (
     vote_by_kind,
     wanted_row,
 )
-from maar.plugins.support.shares import Row, at_least, divide, how_many, less, plus, real_capability, share_of
+from maar.plugins.support.shares import Row, at_least, divide, less, plus, share_of
 from maar.session.hooks import Claim, Vote
 from maar.session.lingering import without_stuck
 from maar.session.register import Register
@@ -42,29 +48,30 @@ from maar.session.room import one_shape
 from maar.session.session import Session
 
 NAME = "proportion"
-Arguments = NoArguments
+
+OVER_DESERVED = Code("OverDeserved", QUEUE_SHARE)
+OVERUSED = Code("QueueOverused", QUEUE_SHARE)
+CODES = (OVER_CAPABILITY, OVER_DESERVED, OVERUSED)
 PRESENT = (Status.PENDING, Status.NOMINATED, Status.BOUND, Status.BLOCKED)
 """Pods that have or want room; leaving and finished pods do neither."""
 
 
-class Proportion:
-    def __init__(self, arguments: NoArguments) -> None:
-        del arguments
-
+class Proportion(WithoutArguments):
     def open(self, session: Session, on: Register) -> None:
         self._session = session
         self._axes = session.snapshot.axes
         self._dims = compared(self._axes)
         self._whole = Whole.of(session)
-        self._request = requested(session)
-        self._guarantee = [self._axes.row(q.guarantee or {}) for q in session.snapshot.queues.queues]
-        self._limit = real_capabilities(session)
-        self._deserved = deserved_by(session, self._request, self._limit)
+        self._request = requested(session, self._whole)
+        self._guarantee = guarantees(session)
+        self._limit = flat_limits(session, self._guarantee)
+        self._deserved = deserved_by(session, self._request, self._guarantee, self._limit)
         self._admission = Admission(session, on)
         on.deserved(lambda queue: self._deserved[queue])
-        on.queue_order(self._order)
+        on.queue_order(self._order, "uses less of its share")
         on.overused(self._overused, self._why_overused)
         on.allocatable(self._allowed, self._why_not)
+        on.excess(lambda queue, _: excess(queue, has_own(session, queue), self._deserved[queue], self._dims))
         on.preemptive(self._may_take)
         on.reclaimable(self._victims)
         on.job_enqueueable(self._enqueueable)
@@ -77,19 +84,20 @@ class Proportion:
 
     def _order(self, queue: Queue) -> tuple[Any, ...]:
         q = self._number(queue)
-        return -queue.priority, share_of(has_own(self._session, q), self._deserved[q], self._dims)
+        share = share_of(has_own(self._session, q), self._deserved[q], self._dims)
+        return -queue.priority, share.rounded, share
 
     # -- what a queue may have
 
     def _overused(self, queue: Queue) -> bool:
         """Whether the queue has all that it deserves of every resource that it deserves or requests.
 
-        Promised room counts as used, so a queue with promises is not overused: it may still redeem them.
+        Nominated room counts as used, so a queue that has some is not overused: it may still use it.
         """
         q = self._number(queue)
         if self._session.state.soft:
-            promised = self._session.state.job_nominated > 0
-            if (self._session.snapshot.jobs.queue[promised] == q).any():
+            nominated = self._session.state.job_nominated > 0
+            if (self._session.snapshot.jobs.queue[nominated] == q).any():
                 return False
         deserved, request, has = self._deserved[q], self._request[q], has_own(self._session, q)
         cares = [d for d in self._dims if deserved[d] > 0 or request[d] > 0]
@@ -104,12 +112,12 @@ class Proportion:
             declared = limit_row(self._axes, queue)[self._axes.index[reason.resource]]
             hard = reason.limit is not None and declared <= reason.limit
             lasting = f"queue `{queue.name}` has reached its limit (capability)" if hard else has_all
-            return replace(reason, code="OverCapability" if hard else "QueueOverused", lasting=lasting)
-        return Reason(NAME, "QueueOverused", has_all, queue=queue.name)
+            return replace(reason, code=(OVER_CAPABILITY if hard else OVERUSED).name, lasting=lasting)
+        return Reason(NAME, OVERUSED.name, has_all, queue=queue.name)
 
     def _over(self, q: int, asks: Row) -> Reason | None:
         queue, has = self._session.snapshot.queues.queues[q], has_own(self._session, q)
-        return over_limit(NAME, "OverDeserved", queue, self._axes, "deserved", self._deserved[q], has, asks)
+        return over_limit(NAME, OVER_DESERVED, queue, self._axes, "deserved", self._deserved[q], has, asks)
 
     def _allowed(self, job: Job, shape: int, wanted: int) -> int:
         q = self._of(job)
@@ -139,9 +147,9 @@ class Proportion:
         queue = self._session.snapshot.queues.queues[q]
         asks = [n * wanted for n in wanted_row(self._session, job, shape)]
         if not queue.open:
-            return closed(NAME, queue)
+            return closed(NAME, queue.name)
         declared, has = limit_row(self._axes, queue), has_own(self._session, q)
-        hard = over_limit(NAME, "OverCapability", queue, self._axes, "capability", declared, has, asks)
+        hard = over_limit(NAME, OVER_CAPABILITY, queue, self._axes, "capability", declared, has, asks)
         if hard is not None:
             return hard  # no node would help
         reason = self._over(q, asks) or self._why_overused(queue)
@@ -152,14 +160,12 @@ class Proportion:
         return reason
 
     def _enqueueable(self, job: Job) -> Vote | Reason:
-        """Permit if the group's minimum, with what its queue has (without surplus) and has promised, fits the limit."""
+        """Permit if the minimum, what the queue has (without surplus) and what admitted groups lack fit the limit."""
         q = self._of(job)
         queue, asks = self._session.snapshot.queues.queues[q], minimum_row(self._session, job)
         has = less(has_own(self._session, q), self._admission.surplus(q, own=True))
-        promised = self._admission.promised(q, own=True)
-        refusal = over_limit(
-            NAME, "OverCapability", queue, self._axes, "capability", self._limit[q], has, asks, promised
-        )
+        lacked = self._admission.lacked(q, own=True)
+        refusal = over_limit(NAME, OVER_CAPABILITY, queue, self._axes, "capability", self._limit[q], has, asks, lacked)
         return Vote.PERMIT if refusal is None else refusal
 
     # -- what it may take from others
@@ -184,7 +190,7 @@ class Proportion:
             holds: Row = snapshot.shapes.requests[snapshot.tasks.shape[task]].tolist()
             now = has_own(self._session, q) if claim.whole else has[q]
             over = any(holds[d] > 0 and now[d] > self._deserved[q][d] for d in dims)
-            if over and claim.whole:
+            if over:
                 over = all(has[q][d] - holds[d] >= self._guarantee[q][d] for d in dims if holds[d] > 0)
             if over and going:
                 has[q] = less(has[q], holds)
@@ -193,7 +199,7 @@ class Proportion:
         return vote_by_kind(claim, tasks, queues * len(snapshot.shapes) + shapes, judge)
 
 
-def requested(session: Session) -> list[Row]:
+def requested(session: Session, whole: Whole) -> list[Row]:
     """What the own jobs of each queue have, wait for, and will request when their pods are created or they grow.
 
     Closed queues and invalid jobs request nothing new, so that no room is held for them.
@@ -204,7 +210,7 @@ def requested(session: Session) -> list[Row]:
     # Pods with only the gate of their queue wait for its quota: without their requests it would have none.
     pending = ((session.state.status == int(Status.PENDING)) | (snapshot.tasks.gate == int(Gate.CLOSED))).nonzero()[0]
     pending = pending[asking[snapshot.tasks.job[pending]]]
-    pending = pending[~Whole.of(session).too_small_for(pending)[snapshot.tasks.job[pending]]]
+    pending = pending[~whole.too_small_for(pending)[snapshot.tasks.job[pending]]]
     queues, shapes = snapshot.jobs.queue[snapshot.tasks.job[pending]], snapshot.tasks.shape[pending]
     kinds, counts = np.unique(queues * len(snapshot.shapes) + shapes, return_counts=True)
     asked = Counter(dict(zip(kinds.tolist(), counts.tolist(), strict=True)))
@@ -214,7 +220,7 @@ def requested(session: Session) -> list[Row]:
         rows[q] = plus(rows[q], snapshot.shapes.requests[shape].tolist(), count)
     for i in snapshot.jobs.active:
         job = session.job(i)
-        if job.min_resources and asking[i] and snapshot.jobs.sizes[i] < max(job.min_member, 1):
+        if job.min_resources and asking[i] and not has_minimum(job, snapshot.tasks_of(i)):
             members, q = snapshot.jobs.members[i], int(snapshot.jobs.queue[i])
             known = snapshot.shapes.requests[snapshot.tasks.shape[members]].sum(axis=0).tolist()
             rows[q] = plus(rows[q], at_least(less(minimum_row(session, job), known), [0] * len(known)))
@@ -251,9 +257,8 @@ class Whole(NamedTuple):
 
     @classmethod
     def of(cls, session: Session) -> Whole:
-        nodes = session.snapshot.nodes
         capped = np.array([min(amount, UNLIMITED) for amount in session.total], dtype=np.int64)
-        return cls(session, capped, nodes.allocatable.max(axis=0) if len(nodes) else np.zeros_like(capped))
+        return cls(session, capped, session.snapshot.nodes.largest)
 
     def too_small_for(self, pending: Ints) -> Mask:
         """The jobs of these tasks that do not fit the empty cluster."""
@@ -290,36 +295,18 @@ def _asking(session: Session) -> Mask:
     return np.asarray(asking & ~snapshot.jobs.refused)
 
 
-def real_capabilities(session: Session) -> list[Row]:
-    """The limit of each queue. Pod slots count only if a limit names them."""
-    axes, queues = session.snapshot.axes, session.snapshot.queues
-    guarantees = [axes.row(q.guarantee or {}) for q in queues.queues]
-    promised = [0] * len(axes)
-    for q, row in enumerate(guarantees):
-        if q != queues.root:
-            promised = plus(promised, row)
-    limits = []
-    for queue, own in zip(queues.queues, guarantees, strict=True):
-        limit = limit_row(axes, queue)
-        real = real_capability(session.total, promised, own, limit)
-        real[axes.pods] = limit[axes.pods]
-        limits.append(real)
-    return limits
-
-
-def deserved_by(session: Session, request: list[Row], limit: list[Row]) -> list[Row]:
+def deserved_by(session: Session, request: list[Row], guarantee: list[Row], limit: list[Row]) -> list[Row]:
     """The division of every resource between the queues."""
     axes, queues = session.snapshot.axes, session.snapshot.queues
     sharing = [q for q in range(len(queues)) if q != queues.root]
     weights = [max(queues.queues[q].weight, 1) for q in sharing]
     rows = [[0] * len(axes) for _ in queues.queues]
-    guarantees = {q: axes.row(queues.queues[q].guarantee or {}) for q in sharing}
     shared = without_stuck(session)
     for d in range(len(axes)):
         if d == axes.pods:
             parts = [limit[q][d] for q in sharing]
         else:
-            low = [guarantees[q][d] for q in sharing]
+            low = [guarantee[q][d] for q in sharing]
             parts = divide(shared[d], weights, low, [min(limit[q][d], request[q][d]) for q in sharing])
         for q, part in zip(sharing, parts, strict=True):
             rows[q][d] = part

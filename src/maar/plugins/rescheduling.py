@@ -6,13 +6,13 @@ It names victims for the action `shuffle`, in rounds (Volcano's strategy `lowNod
     2 choose    on each busy node the least important jobs, as whole gangs or surplus, until its load is low enough
     3 prove     each of them fits on the nodes with little to do, without making one of them busy; otherwise it stays
 
-All proofs of a round build on each other and are then undone. Nodes without recent figures are neither busy nor free.
+All proofs of a round build on each other and are then undone; the room that they found is reserved for the pods that
+are created again. Nodes without recent figures are neither busy nor free.
 Until a busy node has other figures, pods use it last: otherwise those that left would come back at once.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Annotated, Literal
 
 import msgspec
@@ -27,13 +27,13 @@ from maar.model.tasks import Status
 from maar.session.eviction.departures import unit_for
 from maar.session.eviction.protection import unprotected
 from maar.session.hooks import Departure
-from maar.session.placement import Group, Terms, both, domains_of, place
+from maar.session.placement import Group, Terms, both, domains_of, place_tasks
 from maar.session.register import Register
 from maar.session.session import Session
 
 NAME = "rescheduling"
 BUSY = -1e6
-"""The score of busy nodes: lower than all other scores together, and less than what a promise of room adds."""
+"""The score of busy nodes: lower than all other scores together, and less than what nominated room adds."""
 ROUNDING = 1e-9
 """Tolerance: a node that then is exactly at its target takes the task."""
 
@@ -76,13 +76,15 @@ class Arguments(OpenArguments, frozen=True, forbid_unknown_fields=True):
     interval: float = 300.0
     metrics_period: float = msgspec.field(name="metricsPeriod", default=300.0)
     strategies: tuple[Strategy, ...] = ()
+    reserve: float = 120.0
+    """How long the room that was found for pods is reserved until they are created again; 0: not at all."""
 
     @classmethod
     def normalise(cls, raw: dict[str, object]) -> dict[str, object]:
         """Read durations, and check the strategies, so that an error names the place."""
         made = dict(raw)
-        for key in {"interval", "metricsPeriod"} & made.keys():
-            made[key] = _seconds(key, made[key])
+        for key in {"interval", "metricsPeriod", "reserve"} & made.keys():
+            made[key] = _seconds(key, made[key], least=key == "reserve")
         listed = made.get("strategies")
         if listed is not None:
             try:
@@ -97,19 +99,20 @@ class Arguments(OpenArguments, frozen=True, forbid_unknown_fields=True):
         return self.strategies[-1].params if self.strategies else LowNodeUtilization()
 
 
-def _seconds(key: str, value: object) -> float:
+def _seconds(key: str, value: object, least: bool = False) -> float:
+    """A duration; it may be zero if that is the `least` of its values."""
     try:
         seconds = parse_duration(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
-        seconds = 0.0
-    if seconds <= 0:
+        seconds = -1.0
+    if seconds < 0 or not (seconds or least):
         raise ValueError(f"{key}: expected a duration such as `5m`, got `{value}`")
     return seconds
 
 
 class Rescheduling:
     def __init__(self, arguments: Arguments) -> None:
-        self._interval, self._oldest = arguments.interval, arguments.metrics_period
+        self._interval, self._oldest, self._reserve = arguments.interval, arguments.metrics_period, arguments.reserve
         limits = arguments.limits
         self._low = np.array([limits.thresholds.cpu, limits.thresholds.memory])
         self._target = np.array([limits.target_thresholds.cpu, limits.target_thresholds.memory])
@@ -136,7 +139,7 @@ class Rescheduling:
         session.wake(due if due > session.now else session.now + self._interval)  # new figures alone cause no cycle
         if due > session.now:
             return []
-        since = session.snapshot.loads.at > session.rounds.get(NAME, -math.inf)
+        since = session.snapshot.loads.at > session.last_round(NAME)
         free, busy = self._free & since, self._busy & since
         if not free.any() or not busy.any():
             return []
@@ -158,9 +161,12 @@ class Rescheduling:
                 helps = load.requests[table.shape[task]][over].any()
                 if not helps or state.status[task] != Status.BOUND:
                     continue
-                unit = self._movable(task)
+                unit, before = self._movable(task), len(state.reserved.get(int(table.job[task]), ()))
                 if unit and self._moves(unit, free, hopeless):
-                    found.append(Departure(unit, self._why(task, row, over)))
+                    # A single pod finds room more easily than a gang does.
+                    room = state.reserved[int(table.job[task])][before:] if len(unit) > 1 else ()
+                    until = self._session.now + self._reserve
+                    found.append(Departure(unit, self._why(task, row, over), room, until))
         return found
 
     def _least_important_first(self, tasks: Ints) -> list[int]:
@@ -214,9 +220,11 @@ class Rescheduling:
             kinds.setdefault((int(roles[task]), int(table.shape[task])), []).append(task)
         groups = [Group(role, shape, np.array(tasks)) for (role, shape), tasks in kinds.items()]
         for domain in domains_of(session, job):
-            terms = Terms(later=True, within=both(usable, domain), hold=True, room=self._room)
+            terms = Terms(later=True, within=both(usable, domain), reserve=True, room=self._room)
             with session.statement() as statement:
-                if all(place(session, job, group, len(group.tasks), terms) == len(group.tasks) for group in groups):
+                if all(
+                    place_tasks(session, job, group, len(group.tasks), terms) == len(group.tasks) for group in groups
+                ):
                     statement.commit()
                     return True
         return False
@@ -241,7 +249,7 @@ class Load:
 
     def __init__(self, session: Session) -> None:
         loads, nodes, index = session.snapshot.loads, session.snapshot.nodes, session.snapshot.axes.index
-        self._state = session.state
+        self._taken = session.capacity.taken
         self._dims = [index[CPU], index[MEMORY]]
         self.percent: Floats = 100.0 * np.stack([loads.cpu, loads.memory], axis=1)
         """As measured; NaN if unknown."""
@@ -251,9 +259,7 @@ class Load:
         self._before = self._moved(slice(None)).copy()
 
     def _moved(self, rows: int | slice) -> Ints:
-        state = self._state
-        total = state.used[rows] + state.nominated[rows] - state.releasing[rows]
-        return np.asarray(total[..., self._dims])
+        return np.asarray(self._taken(rows)[..., self._dims])
 
     def current(self, row: int) -> Floats:
         """The load of a node after what was moved in this session."""

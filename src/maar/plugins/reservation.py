@@ -1,30 +1,36 @@
 """reservation: lock nodes, one after another, for the job that has waited longest.
 
-It elects a target: the highest priority, then the longest wait, among jobs that locks can help. At each interval it
-locks the node with most idle room, until the target's minimum fits on the locked nodes without the pods that run there.
-Locks on nodes that cannot help the target any more are released.
+It elects a target: the highest priority, then the longest wait, among jobs that locks can help and that have waited for
+`reservation.after`. A job that needs more than the part `reservation.most` of its nodes waits longer for its turn, in
+proportion. Locks are kept on the nodes that the target will use when it is expected to start
+(`maar.plugins.support.expected_start`); one more node is locked at each interval, and other nodes are unlocked.
 
-Jobs of the same or a lower priority may not use locked nodes, unless they promise to end before the target can start
-(EASY backfill): their end is compared with the earliest start of the target, computed from the promises of running jobs
-(`maar.plugins.support.promises`). While a job that has broken its promise runs, no job of its queue is believed.
+Jobs of the same or a lower priority may not use locked nodes, unless they end before that (EASY backfill): they promise
+it, or nine in ten of similar jobs would. While a job that has broken its promise runs, no promise of its queue is
+believed (`maar.plugins.support.promises`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
-from maar.model.durations import parse_duration
+from maar.model.codes import LOCKED
+from maar.model.durations import Duration, parse_duration
+from maar.model.fitting import Mode, fraction
 from maar.model.jobs import Job
-from maar.model.reasons import LOCKED
+from maar.model.reasons import Refusal
 from maar.model.resources import Ints, Mask
 from maar.model.tasks import Status
-from maar.plugins.support.promises import breakers, earliest_start, fits, promised_runtime
+from maar.plugins.support.expected_start import Expected, Room, expected_start
+from maar.plugins.support.promises import breakers, fits, promised_runtime
 from maar.session.eviction.making_room import needs_of
-from maar.session.hooks import Rejection
-from maar.session.placement import Group, domains_of
+from maar.session.placement import Group, both, domains_of
+from maar.session.refused_nodes import unlocked
 from maar.session.register import Register
 from maar.session.resizing.waiting_gangs import could_pay
 from maar.session.session import Session
@@ -35,30 +41,41 @@ CHECKED_BY = frozenset({"elect", "reserve"})
 
 
 class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How fast nodes are locked, and how long an election lasts at most (`0`: until the job is placed or gone)."""
+    """How fast nodes are locked, and what an election may cost other jobs."""
 
-    interval: str | float = msgspec.field(name="reservation.lock-interval", default="1s")
-    timeout: str | float = msgspec.field(name="reservation.timeout", default="0s")
+    interval: Duration = msgspec.field(name="reservation.lock-interval", default="1s")
+    timeout: Duration = msgspec.field(name="reservation.timeout", default="0s")
+    """How long an election lasts at most (`0`: until the job is placed or gone)."""
+    after: Duration = msgspec.field(name="reservation.after", default="0s")
+    """How long a job waits before it can be elected."""
+    most: Annotated[float, msgspec.Meta(gt=0.0, le=1.0)] = msgspec.field(name="reservation.most", default=1.0)
+    """The part of the nodes that are locked at most, unless the job needs more of them even when they are empty."""
 
-    def __post_init__(self) -> None:
-        """Reject values that are not durations."""
-        self.seconds()
+    def seconds(self) -> tuple[float, float, float]:
+        """Interval, timeout and wait in seconds."""
+        return parse_duration(self.interval), parse_duration(self.timeout), parse_duration(self.after)
 
-    def seconds(self) -> tuple[float, float]:
-        """Interval and timeout in seconds."""
-        return parse_duration(self.interval), parse_duration(self.timeout)
+    def notes(self) -> list[str]:
+        if not parse_duration(self.after) and self.most == 1.0:
+            return []
+        return [
+            f"`reservation`: a job is elected after a wait of {self.after}; one that needs more than {self.most:.0%} "
+            f"of its nodes waits longer for it, in proportion; no more nodes than that, or than it needs, are locked"
+        ]
 
 
 class Reservation:
     def __init__(self, arguments: Arguments) -> None:
-        self._interval, self._timeout = arguments.seconds()
-        self._deadline: tuple[str, float | None] | None = None
+        self._interval, self._timeout, self._after = arguments.seconds()
+        self._most = arguments.most
+        self._expected: dict[str, Expected] = {}
+        """Where and when the elected job starts, by job: computed once in a session, as it was then."""
 
     def open(self, session: Session, on: Register) -> None:
         """Register the hooks, and end an election that is too old."""
         self._session = session
         on.target_job(self._choose)
-        on.reserved_nodes(self._lock)
+        on.lock_nodes(self._lock)
         on.job_nodes(self._closed)
         self._forget_turns()
         if not CHECKED_BY.intersection(action.name for action in session.config.actions):
@@ -77,18 +94,39 @@ class Reservation:
     # -- the election
 
     def _choose(self, jobs: Sequence[Job]) -> Job | None:
-        waiting = [job for job in jobs if job.key not in self._session.expired]
-        waiting.sort(key=lambda job: (-job.priority, self._session.waiting_since(job), job.key))
-        return next((job for job in waiting if self._helps(job)), None)
+        waiting = [job for job in jobs if job.key not in self._session.lost]
+        waiting.sort(key=lambda job: (-job.priority, job.waits_since, job.key))
+        return next((job for job in waiting if self._may_be_elected(job)), None)
+
+    def _may_be_elected(self, job: Job) -> bool:
+        """Whether locks help a job, and it has waited long enough; if not, the session wakes when it has."""
+        session = self._session
+        if (session.elect is not None and session.elect.job == job.key) or not self._after:
+            return self._helps(job)
+        due = job.waits_since + self._after
+        if session.now >= due and self._helps(job):
+            due = job.waits_since + self._after * max(self._part(job) / self._most, 1.0)
+            if session.now >= due:
+                return True
+        session.wake(due)
+        return False
+
+    def _part(self, job: Job) -> float:
+        """The part of what the nodes that a job may use have, that its minimum takes: of its scarcest resource."""
+        session, needs = self._session, needs_of(self._session, job)
+        asked = sum(count * session.snapshot.shapes.requests[group.shape] for group, count in needs)
+        wanted = np.asarray(asked if needs else session.snapshot.axes.row(job.min_resources or {}))
+        has = np.maximum(session.capacity.free(Mode.EMPTY)[self._useful(job, needs)].sum(axis=0), 1)
+        return float((wanted / has).max())
 
     def _forget_turns(self) -> None:
         """A job that lost its election may be elected again after the same time."""
         session = self._session
-        for job, expired in list(session.expired.items()):
-            if expired.at <= session.now < expired.at + self._timeout:
-                session.wake(expired.at + self._timeout)
+        for job, lost in session.lost.items():
+            if lost.at <= session.now < lost.at + self._timeout:
+                session.wake(lost.at + self._timeout)
             else:
-                session.forget_expired(job)
+                session.lost.forget(job)
 
     def _helps(self, job: Job) -> bool:
         """Whether empty nodes would let the job start: its queue allows it, and some domain is large enough.
@@ -105,43 +143,76 @@ class Reservation:
     # -- the locks
 
     def _domains(self, job: Job) -> list[Mask]:
-        usable = np.ones(len(self._session.snapshot.nodes), dtype=np.bool_)
-        for _, rejection in self._session.closed_to(job):
-            if rejection.code != LOCKED:
-                usable &= ~rejection.nodes
-        return [usable if domain is None else domain & usable for domain in domains_of(self._session, job)]
+        session, every = self._session, np.ones(len(self._session.snapshot.nodes), dtype=np.bool_)
+        usable = both(every, unlocked(session, job))
+        return [mask for domain in domains_of(session, job) if (mask := both(usable, domain)) is not None]
 
     def _fits_emptied(self, job: Job, needs: list[tuple[Group, int]], rows: Mask) -> bool:
         """Whether the job's minimum fits on these nodes without the pods that run there (except resident pods)."""
-        nodes = self._session.snapshot.nodes
-        free = nodes.allocatable - resident_use(self._session)
+        nodes, free = self._session.snapshot.nodes, self._emptied()
         if not needs:
             wanted, rows = self._session.snapshot.axes.row(job.min_resources or {}), rows & ~nodes.unschedulable
             return all(int(total) >= want for total, want in zip(free[rows].sum(axis=0), wanted, strict=True))
-        return fits(self._session, needs, free, rows)
+        capacity = self._session.capacity
+        return fits(self._session, needs, free, lambda shape: capacity.beside(shape, Mode.EMPTY), rows)
+
+    def _emptied(self) -> Ints:
+        """The free amounts of nodes without the pods that run there (except resident pods)."""
+
+        def ask() -> Ints:
+            capacity = self._session.capacity
+            return capacity.free(Mode.EMPTY) - capacity.of(residents(self._session))
+
+        return self._session.memo.current(NAME, "emptied", ask)
 
     def _lock(self, job: Job) -> None:
         """Lock one more node, if one is needed and the interval has passed; release locks that do not help."""
-        session, needs = self._session, needs_of(self._session, job)
-        nodes = session.snapshot.nodes
-        useful = self._useful(job, needs) & self._domain(job, needs)
-        for name in [name for name in session.locks if not useful[nodes.row[name]]]:
+        session, nodes = self._session, self._session.snapshot.nodes
+        wanted = self._expect(job).nodes
+        for name in [name for name in session.locks if not wanted[nodes.row[name]]]:
             session.unlock(name)
-        locked = self._locked()
-        if self._fits_emptied(job, needs, locked):
+        wanted = wanted & ~self._locked()
+        scope = session.snapshot.scope
+        for kept in () if scope is None else scope.kept:
+            wanted &= ~kept.nodes  # a job that fits now is about to get them
+        if not wanted.any():
             return
         # Without times in the future: the clock was set back.
         last = max((k.since for k in session.locks.values() if k.since <= session.now), default=-np.inf)
         if session.now < last + self._interval:
             session.wake(last + self._interval)
             return
-        useful &= ~locked
-        scope = session.snapshot.scope
-        for kept in () if scope is None else scope.kept:
-            useful &= ~kept.nodes  # a job that fits now is about to get them
-        if useful.any():
-            session.lock(nodes.names[self._most_idle(job, needs, useful)], job)
-            session.wake(session.now + self._interval)
+        session.lock(nodes.names[self._most_idle(job, wanted)], job)
+        session.wake(session.now + self._interval)
+
+    def _expect(self, job: Job) -> Expected:
+        """When the elected job is expected to start, and on which nodes."""
+        if job.key not in self._expected:
+            self._expected[job.key] = self._search(job)
+        return self._expected[job.key]
+
+    def _search(self, job: Job) -> Expected:
+        """In the domain in which it starts first; in the one with all locks, if it is large enough."""
+        session, needs, locked = self._session, needs_of(self._session, job), self._locked()
+        useful = self._useful(job, needs)
+        domains = [d & useful for d in self._domains(job) if self._fits_emptied(job, needs, d & useful)]
+        domains = [d for d in domains if locked.any() and d[locked].all()][:1] or domains
+        if not domains or not needs:
+            return Expected(None, self._for_group(job, domains[0]) if domains else np.zeros_like(locked))
+        capacity = session.capacity
+        free = self._emptied()
+        empty = Room(free, lambda shape: capacity.beside(shape, Mode.EMPTY))
+        found = [expected_start(session, needs, empty, domain, locked, self._most) for domain in domains]
+        return min(found, key=lambda one: np.inf if one.at is None else one.at)
+
+    def _for_group(self, job: Job, rows: Mask) -> Mask:
+        """The nodes for a group without pods: locked ones, and then the idlest, until its total fits."""
+        locked, chosen = self._locked(), np.zeros_like(rows)
+        idle = fraction(self._session.capacity.free(Mode.IDLE), self._request(job))
+        for row in np.lexsort((np.arange(len(rows)), -idle, ~locked)).tolist():
+            if rows[row] and not self._fits_emptied(job, [], chosen):
+                chosen[row] = True
+        return chosen
 
     def _locked(self) -> Mask:
         nodes = self._session.snapshot.nodes
@@ -149,45 +220,30 @@ class Reservation:
         locked[[nodes.row[name] for name in self._session.locks]] = True
         return locked
 
-    def _domain(self, job: Job, needs: list[tuple[Group, int]]) -> Mask:
-        """The nodes among which the job can start: a domain that is large enough, with all locks if possible."""
-        locked, first = self._locked(), None
-        for domain in self._domains(job):
-            whole = domain[locked].all()
-            if (whole or first is None) and self._fits_emptied(job, needs, domain):
-                if whole:
-                    return domain
-                first = domain
-        return np.zeros_like(locked) if first is None else first
-
     def _useful(self, job: Job, needs: list[tuple[Group, int]]) -> Mask:
         """The nodes that can take a task of the job when they are empty."""
-        session = self._session
-        free = session.snapshot.nodes.allocatable - resident_use(session)
+        session, stay = self._session, residents(self._session)
         if not needs:
-            return np.asarray((free > 0).any(axis=1) & ~session.snapshot.nodes.unschedulable)
-        useful = np.zeros(len(free), dtype=np.bool_)
-        for group, _ in needs:
-            request = session.snapshot.shapes.requests[group.shape]
-            useful |= (free >= request).all(axis=1) & session.view(group.shape).open
-        return useful
+            return np.asarray((self._emptied() > 0).any(axis=1) & ~session.snapshot.nodes.unschedulable)
+        shapes = {group.shape for group, _ in needs}
+        takes = [(session.capacity.on_empty(shape, stay) > 0) & session.view(shape).open for shape in shapes]
+        return np.asarray(np.logical_or.reduce(takes))
 
-    def _most_idle(self, job: Job, needs: list[tuple[Group, int]], useful: Mask) -> int:
+    def _most_idle(self, job: Job, useful: Mask) -> int:
         """The node with most idle room for the first tasks of the job."""
-        session = self._session
-        table = session.snapshot.nodes.allocatable
-        idle = table - session.state.used
-        if needs:
-            request = session.snapshot.shapes.requests[needs[0][0].shape]
-        else:
-            request = np.array(session.snapshot.axes.row(job.min_resources or {}), dtype=np.int64)
-        dims = np.flatnonzero(request)
-        room = (np.maximum(idle[:, dims], 0) / request[dims]).min(axis=1) if len(dims) else np.zeros(len(table))
+        room = fraction(self._session.capacity.free(Mode.IDLE), self._request(job))
         return int(np.argmax(np.where(useful, room, -1.0)))
+
+    def _request(self, job: Job) -> Ints:
+        """What a first task of the job asks for; of a group without pods, what all ask for."""
+        session, needs = self._session, needs_of(self._session, job)
+        if needs:
+            return np.asarray(session.snapshot.shapes.requests[needs[0][0].shape])
+        return np.array(session.snapshot.axes.row(job.min_resources or {}), dtype=np.int64)
 
     # -- other jobs
 
-    def _closed(self, job: Job) -> Rejection | None:
+    def _closed(self, job: Job) -> Refusal | None:
         session = self._session
         if session.elect is None or not session.locks or job.key == session.elect.job:
             return None
@@ -195,14 +251,14 @@ class Reservation:
             return None
         target = session.elect.job
         closed = session.memo.current(
-            NAME, "closed", lambda: Rejection(LOCKED, f"locked for `{target}`", self._locked())
+            NAME, "closed", lambda: Refusal(NAME, LOCKED, f"locked for `{target}`", self._locked())
         )
-        promised = session.promised(job)
-        if not len(promised):
+        nominated = session.nominated(job)
+        if not len(nominated):
             return closed
         mask = closed.nodes.copy()
-        mask[session.state.node[promised]] = False  # promised before the lock
-        return Rejection(closed.code, closed.words, mask)
+        mask[session.state.node[nominated]] = False  # nominated before the lock
+        return replace(closed, nodes=mask)
 
     def _outranks_target(self, job: Job) -> bool:
         """Whether locks do not hold against a job, because its priority is higher than that of the target."""
@@ -210,13 +266,14 @@ class Reservation:
         return target is not None and job.priority > target.priority
 
     def _ends_in_time(self, job: Job) -> bool:
-        promise = promised_runtime(self._session, job)
-        if promise is None or self._session.elect is None or job.queue in self._breakers():
-            return False
-        if self._deadline is None or self._deadline[0] != self._session.elect.job:
-            self._deadline = (self._session.elect.job, earliest_start(self._session, self._session.elect.job))
-        starts = self._deadline[1]
-        return starts is not None and self._session.now + promise <= starts
+        """Whether a job ends before the target is expected to start: it promises so, or it is very likely."""
+        session, target = self._session, self._session.target
+        ends = [] if job.estimate is None else [job.estimate.most]
+        promise = promised_runtime(session, job)
+        if promise is not None and job.queue not in self._breakers():
+            ends.append(promise)
+        starts = None if target is None or not ends else self._expect(target).at
+        return starts is not None and session.now + min(ends) <= starts
 
     def _breakers(self) -> frozenset[str]:
         """Queues with a running job that has broken its promise."""
@@ -225,14 +282,9 @@ class Reservation:
         return session.memo.fixed(NAME, ("breakers", target), lambda: breakers(session, target))
 
 
-def resident_use(session: Session) -> Ints:
-    """Resources of DaemonSet and static pods on each node, which are never freed."""
-    snapshot = session.snapshot
-    use = np.zeros_like(session.state.used)
-    stays = np.flatnonzero(snapshot.tasks.resident & (session.state.status == Status.BOUND) & (session.state.node >= 0))
-    if len(stays):
-        np.add.at(use, session.state.node[stays], snapshot.shapes.requests[snapshot.tasks.shape[stays]])
-    return use
+def residents(session: Session) -> Ints:
+    """DaemonSet and static pods, whose room is never freed."""
+    return np.flatnonzero(session.snapshot.tasks.resident & (session.state.status == Status.BOUND))
 
 
 def has_company(session: Session, shape: int) -> bool:

@@ -16,14 +16,18 @@ import msgspec
 import numpy as np
 
 from maar.config.config import OpenArguments
+from maar.model.codes import NODES, Code
+from maar.model.fitting import count_columns
+from maar.model.reasons import Refusal
 from maar.model.resources import CPU, MEMORY, UNLIMITED, Floats, Ints
 from maar.model.shapes import Strategy
-from maar.plugins.support.fullness import Fullness
-from maar.session.hooks import Limit, Rejection
+from maar.plugins.support.fullness import Fullness, Term, Terms
+from maar.session.hooks import Limit
 from maar.session.register import Register
 from maar.session.session import Session
 
 NAME = "resource-strategy-fit"
+KEPT = Code("KeptForDevices", NODES)
 DEFAULT_WEIGHT = 10.0
 """The default of Volcano."""
 PER_DEVICE = {CPU: 1000, MEMORY: 10**9}
@@ -31,8 +35,6 @@ PER_DEVICE = {CPU: 1000, MEMORY: 10**9}
 MOST = 2.0**62
 LARGEST = 1e6
 """Larger numbers count as this, so that no sum or product is infinite."""
-JUST_FULL = 1.0 + 1e-9
-"""Tolerance for rounding: a node that would be exactly full does not overflow."""
 
 
 class Resource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -104,15 +106,6 @@ class Arguments(OpenArguments, frozen=True, forbid_unknown_fields=True):
         return self.resources or {CPU: Resource(), MEMORY: Resource()}
 
 
-class Term(NamedTuple):
-    """The part of one resource in the score of a shape: `points` for a full node, and for an empty one."""
-
-    dim: int
-    request: int
-    full: float
-    empty: float
-
-
 class Kept(NamedTuple):
     """What nodes keep free for each idle device."""
 
@@ -125,9 +118,8 @@ class ResourceStrategyFit:
     def __init__(self, arguments: Arguments) -> None:
         self._arguments = arguments
         self._weight = min(arguments.weight, LARGEST) if arguments.weight >= 0 else DEFAULT_WEIGHT
-        self._terms: dict[int, list[Term]] = {}
+        self._terms: dict[int, Terms] = {}
         self._scarce: dict[int, Floats] = {}
-        self._last: tuple[tuple[int, bool, int], Limit | None] | None = None
 
     def open(self, session: Session, on: Register) -> None:
         """Register the scores and the limit that the arguments switch on."""
@@ -152,8 +144,8 @@ class ResourceStrategyFit:
     def _fit(self, shape: int, rows: Ints | slice) -> Floats:
         terms = self._terms.get(shape)
         if terms is None:
-            terms = self._terms[shape] = self._terms_of(shape)
-        return fitted(self._fullness, terms, rows)
+            terms = self._terms[shape] = self._fullness.terms(self._terms_of(shape))
+        return self._fullness.points(terms, rows)
 
     def _terms_of(self, shape: int) -> list[Term]:
         shapes, axes = self._session.snapshot.shapes, self._session.snapshot.axes
@@ -188,12 +180,6 @@ class ResourceStrategyFit:
     # -- room for idle devices
 
     def _limit(self, shape: int, later: bool) -> Limit | None:
-        question = (shape, later, self._session.state.cursor)
-        if self._last is None or self._last[0] != question:
-            self._last = (question, self._limit_of(shape, later))
-        return self._last[1]
-
-    def _limit_of(self, shape: int, later: bool) -> Limit | None:
         view, axes = self._session.view(shape, later), self._session.snapshot.axes
         if any(view.request[kept.device] > 0 for kept in self._kept):
             return None
@@ -210,7 +196,7 @@ class ResourceStrategyFit:
         if not (room < UNLIMITED).any():
             return None
         names = ", ".join(axes.names[kept.device] for kept in self._kept)
-        cause = Rejection("KeptForDevices", f"keep their free cpu and memory for idle {names}", room == 0)
+        cause = Refusal(NAME, KEPT, f"keep their free cpu and memory for idle {names}", room == 0)
         return Limit(room, coupled=False, causes=(cause,))
 
 
@@ -242,19 +228,6 @@ def strategy_of(name: str, configured: Mapping[str, Resource], own: Strategy | N
     return Resource("MostAllocated" if own.pack else "LeastAllocated", found.weight)
 
 
-def fitted(fullness: Fullness, terms: list[Term], rows: Ints | slice) -> Floats:
-    """The points of each node; 0 where a resource would overflow."""
-    taken = fullness.taken(rows)
-    scores = np.zeros(len(taken), dtype=np.float64)
-    exceeds = np.zeros(len(taken), dtype=np.bool_)
-    for dim, request, points_full, points_empty in terms:
-        full = (taken[:, dim] + request) * fullness.unit(dim)[rows]
-        scores += full * points_full + (1.0 - full) * points_empty
-        exceeds |= full > JUST_FULL
-    scores[exceeds] = 0.0
-    return scores
-
-
 def plain_first(
     allocatable: Ints, request: Ints, weights: Mapping[str, float], index: Mapping[str, int], most: float
 ) -> Floats:
@@ -271,4 +244,4 @@ def plain_first(
 def room_beside(free: Ints, idle: Ints, each: int, request: int) -> Ints:
     """How many pods with this request fit beside what is kept for idle devices."""
     kept = np.minimum(np.maximum(idle, 0) * float(each), MOST).astype(np.int64)
-    return np.where(idle > 0, np.maximum((free - kept) // request, 0), UNLIMITED)
+    return np.where(idle > 0, count_columns(len(free), [(free - kept, request)]), UNLIMITED)

@@ -1,8 +1,8 @@
-"""sla: a job waits at most a promised time before it is admitted.
+"""sla: a job waits at most a stated time before it is admitted.
 
-The promise is that of the job (`sla-waiting-time` on its group) or of the configuration. Jobs are ordered by deadline.
+The time is that of the job (`sla-waiting-time` on its group) or of the configuration. Jobs are ordered by deadline.
 After the deadline the job is admitted whatever later tiers vote, and the pods it has are enough to justify evictions.
-With `tenants: untrusted`, the promise of a job counts only while its queue has less than it deserves.
+With `tenants: untrusted`, the time of a job counts only while its queue has less than it deserves.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import msgspec
 from maar.config.config import OpenArguments
 from maar.model.durations import duration
 from maar.model.jobs import Job
+from maar.model.minimum import has_minimum
+from maar.model.tasks import READY
 from maar.session.eviction.protection import has_all_it_deserves
 from maar.session.hooks import Vote
 from maar.session.register import Register
@@ -24,7 +26,7 @@ ARGUMENT = "sla-waiting-time"
 
 
 class Arguments(OpenArguments, frozen=True, forbid_unknown_fields=True):
-    """`sla-waiting-time`: a duration such as `1h30m`, here in seconds. Without it only the promises of jobs count."""
+    """`sla-waiting-time`: a duration such as `1h30m`, here in seconds. Without it only the times of jobs count."""
 
     waiting_time: float | None = msgspec.field(name=ARGUMENT, default=None)
 
@@ -49,7 +51,7 @@ class Sla:
     def open(self, session: Session, on: Register) -> None:
         """Register the hooks, and wake at the next deadline."""
         self._session = session
-        on.job_order(self._believed)
+        on.job_order(self._believed, "its waiting time ends first")
         on.job_enqueueable(self._vote)
         on.job_nominated(self._vote)
         waiting = (session.job(i) for i in session.snapshot.jobs.active)
@@ -59,7 +61,9 @@ class Sla:
 
     def _lacks(self, job: Job) -> bool:
         """Whether the job has not started: a deadline does not matter to running jobs."""
-        return self._session.is_pending(job) or bool(self._session.state.job_ready[job.index] < job.min_member)
+        tables = self._session.snapshot
+        ready = [t for t in tables.tasks_of(job.index) if t.status in READY]
+        return self._session.is_pending(job) or not has_minimum(job, ready)
 
     def _deadline(self, job: Job) -> float:
         wait = job.sla if job.sla is not None else self._default

@@ -16,6 +16,8 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
+from maar.model.codes import REMARK, Code, Meaning
+from maar.model.fitting import Mode, count
 from maar.model.jobs import Job
 from maar.model.reasons import Reason
 from maar.model.resources import CPU, MEMORY, PODS, Floats, Ints, Mask
@@ -27,6 +29,10 @@ from maar.session.register import Register
 from maar.session.session import Session
 
 NAME = "task-topology"
+IGNORED = Code(
+    "TaskTopologyIgnored",
+    Meaning("Waiting", "the owner corrects the annotation; the job is scheduled without it", REMARK),
+)
 MOST_PODS = 2000
 """Pods of a job with a topology; tuned by hand. Buckets take time with the square of their number."""
 MOST_ROLES = 100
@@ -81,7 +87,7 @@ class TaskTopologyPlugin:
 
     def _ignored(self, job: Job, problem: str) -> Reason:
         what = f"its task topology is ignored: {problem}"
-        return Reason(NAME, "TaskTopologyIgnored", what, since=self._session.waiting_since(job))
+        return Reason(NAME, IGNORED.name, what)
 
     def _plan(self, job: Job) -> Plan | None:
         if job.task_topology is None:
@@ -179,8 +185,8 @@ def points_of(session: Session, plan: Plan, task: int) -> Floats:
 
 def how_many_fit(session: Session, task: int, others: Ints) -> tuple[Mask, Floats]:
     """Whether each node takes a task, and how many tasks with the first of the others it takes, with room to come."""
-    snapshot, state = session.snapshot, session.state
-    free = snapshot.nodes.allocatable - state.used + state.releasing
+    snapshot = session.snapshot
+    free = session.capacity.free(Mode.UNNOMINATED)
     shape = snapshot.tasks.shape
     free = free - snapshot.shapes.requests[shape[task]]
     fits = (free >= 0).all(axis=1)
@@ -189,9 +195,7 @@ def how_many_fit(session: Session, task: int, others: Ints) -> tuple[Mask, Float
     ends = [*(np.flatnonzero(shapes[1:] != shapes[:-1]) + 1).tolist(), len(shapes)] if len(shapes) else []
     for begin, end in pairwise([0, *ends]):
         request = snapshot.shapes.requests[shapes[begin]]
-        dims = np.flatnonzero(request)
-        more = np.clip((free[:, dims] // request[dims]).min(axis=1), 0, end - begin) if len(dims) else end - begin
-        more = np.where(going, more, 0)
+        more = np.where(going, np.minimum(count(free, request), end - begin), 0)
         together += more
         free = free - np.outer(more, request)
         going &= more == end - begin

@@ -18,19 +18,28 @@ import msgspec
 import numpy as np
 
 from maar.config.config import OpenArguments, Tenants
+from maar.model.codes import NODES, Code
 from maar.model.durations import parse_duration
 from maar.model.jobs import Job
+from maar.model.minimum import has_minimum
+from maar.model.reasons import Refusal
 from maar.model.resources import Floats, Ints, Mask
 from maar.model.tasks import Status
 from maar.model.words import count as counted
 from maar.plugins.support.hours import Hours, Opening, clock, opening, parse_hours, parse_zone
 from maar.session.eviction.departures import surplus_for, unit_for
 from maar.session.eviction.protection import unprotected
-from maar.session.hooks import Claim, Departure, Rejection, Vote
+from maar.session.hooks import Claim, Departure, Vote
 from maar.session.register import Register
 from maar.session.session import Session
+from maar.session.subgroups import WITH_ROOM
 
 NAME = "tdm"
+
+REVOCABLE = Code("RevocableZone", NODES)
+CLOSED = Code("RevocableZoneClosed", NODES)
+CODES = (REVOCABLE, CLOSED)
+
 LABEL = "volcano.sh/revocable-zone"
 ZONES = "tdm.revocable-zone"
 PERIOD, TIME_ZONE = "tdm.evict.period", "tdm.time-zone"
@@ -94,8 +103,8 @@ class Tdm:
             self._revocable |= zone.nodes
         on.predicate(self._refuse)
         on.score(self._score)
-        on.job_order(lambda job: job.yields)
-        on.job_nominated(lambda job: Vote.PERMIT if self._promised(job) else Vote.REJECT)
+        on.job_order(lambda job: job.yields, "its owner does not call it preemptable")
+        on.job_nominated(lambda job: Vote.PERMIT if self._nominated(job) else Vote.REJECT)
         on.job_starving(lambda job: not job.yields and bool(session.state.job_pending[job.index]))
         on.preemptable(self._victims)
         on.victim_tasks(self._leaving, in_preempt=True)
@@ -115,13 +124,13 @@ class Tdm:
 
     # -- nodes
 
-    def _refuse(self, shape: int) -> Iterable[Rejection]:
+    def _refuse(self, shape: int) -> Iterable[Refusal]:
         may = self._session.snapshot.shapes.shapes[shape].revocable
         for zone in self._zones:
             if zone.opening.is_open:
                 if not may:
                     words = f"in the revocable zone `{zone.name}`, which only preemptable pods may use"
-                    yield Rejection("RevocableZone", words, zone.nodes)
+                    yield Refusal(NAME, REVOCABLE, words, zone.nodes)
                 continue
             what = "has no hours"
             if zone.opening.until is not None:
@@ -129,7 +138,7 @@ class Tdm:
                 if may:
                     self._session.wake(zone.opening.until)
             words = f"in the revocable zone `{zone.name}`, which {what}"
-            yield Rejection("RevocableZoneClosed", words, zone.nodes)
+            yield Refusal(NAME, CLOSED, words, zone.nodes)
 
     def _score(self, shape: int, rows: Ints | slice) -> Floats:
         if not self._session.snapshot.shapes.shapes[shape].revocable:
@@ -142,9 +151,9 @@ class Tdm:
 
     # -- jobs
 
-    def _promised(self, job: Job) -> bool:
-        state = self._session.state
-        return bool(state.job_ready[job.index] + state.job_nominated[job.index] >= job.min_member)
+    def _nominated(self, job: Job) -> bool:
+        tasks = self._session.snapshot.tasks.tasks
+        return has_minimum(job, [tasks[t] for t in self._session.tasks_of(job, *WITH_ROOM).tolist()])
 
     def _victims(self, claim: Claim, tasks: Ints) -> Mask:
         """Preemptable pods on ordinary nodes, within the budgets of their jobs, and for jobs that are not preemptable.

@@ -1,32 +1,41 @@
 """topology: a gang runs within one network domain, such as a rack or a block.
 
 A gang may declare how close its pods must be: within one value of a node label, or within one HyperNode up to a tier.
-This plugin gives the order in which domains are tried. The closest tier comes first. Within a tier, the domain with the
-fewest sufficient free slots comes first, so that large domains stay whole; then domains that lack least, for gangs that
-may evict others. If closeness is only preferred (soft), the last choice is any node. Above the highest tier of
-HyperNodes the whole cluster counts as one more tier. Running pods keep a hard gang in its domain, including its later
-pods. The same holds for each subgroup of a gang, inside the domain of the gang.
+This plugin gives the order in which domains are tried. The closest tier comes first. Within a tier, domains are chosen
+from the top level down: those in the largest domain with the fewest free slots, then in the next smaller one, and at
+last the domain itself with the fewest sufficient slots, so that large domains stay whole on every level; then domains
+that lack least, for gangs that may evict others. If closeness is only preferred (soft), the last choice is any node.
+Above the highest tier of HyperNodes the whole cluster counts as one more tier. Running pods keep a hard gang in its
+domain, including its later pods. The same holds for each subgroup of a gang, inside the domain of the gang.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 import numpy as np
 
+from maar.model.codes import INVALID, NODES, Code
+from maar.model.fitting import Mode
 from maar.model.jobs import Closeness, Job
-from maar.model.reasons import Reason
+from maar.model.reasons import Reason, Refusal
 from maar.model.resources import Ints, Mask
 from maar.model.tasks import Status
 from maar.plugins.support.tiers import Tier, by_hypernodes, by_label, whole_cluster
-from maar.session.hooks import Rejection
-from maar.session.placement import Group, groups_of, missing
+from maar.session.gangs import missing
+from maar.session.placement import Group, groups_of
 from maar.session.register import Register
 from maar.session.session import Session
 from maar.session.subgroups import Part, subgroups_of
 
 NAME = "topology"
+
+NO_DOMAIN = Code("NoDomain", INVALID)
+APART = Code("NotWithinOneDomain", INVALID)
+ELSEWHERE = Code("OtherDomain", NODES)
+NO_NODE = Code("NoNodeInDomain", NODES)
+CODES = (NO_DOMAIN, APART, ELSEWHERE, NO_NODE)
 
 
 class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -41,7 +50,6 @@ class Topology:
         self._most_crowded = max(arguments.most_crowded, 1)
         self._tiers: dict[tuple[str, int | None, str, bool], list[Tier]] = {}
         self._hypernodes: list[Tier] | None = None
-        self._at_best: dict[int, Ints] = {}
 
     def open(self, session: Session, on: Register) -> None:
         """Register the hooks; domains are computed only when a gang needs them."""
@@ -55,9 +63,9 @@ class Topology:
     def _domains(self, job: Job) -> list[list[Mask]] | None:
         if job.closeness is None:
             return None
-        lacking, roles = missing(self._session, job)
-        need = Need(self._session, lacking, roles, merged(groups_of(self._session, job)), self._empty)
-        here = self._running(self._session.tasks_of(job, Status.BOUND, Status.NOMINATED))
+        lack = missing(self._session, job)
+        need = Need(self._session, lack.total, lack.roles, merged(groups_of(self._session, job)), self._empty)
+        here = self._session.on_nodes(self._session.tasks_of(job, Status.BOUND, Status.NOMINATED))
         return self._choices(job.closeness, need, here)
 
     def _domains_of_part(self, job: Job, part: Part, within: Mask | None) -> list[list[Mask]] | None:
@@ -67,19 +75,24 @@ class Topology:
             return None
         groups = [group._replace(tasks=group.tasks[:count]) for group, count in part.needs]
         need = Need(self._session, part.size if part.whole else 1, {}, groups, self._empty, within)
-        here = self._running(book.tasks(part.subgroup, Status.BOUND, Status.NOMINATED))
+        here = self._session.on_nodes(book.tasks(part.subgroup, Status.BOUND, Status.NOMINATED))
         return self._choices(closeness, need, here)
 
     def _choices(self, closeness: Closeness, need: Need, here: Ints) -> list[list[Mask]]:
         """The domains to try, the closest first."""
         found = [
-            [tier.mask(i) for i in choose(tier, need, here, closeness.hard, self._most_crowded)]
+            [tier.mask(i) for i in choose(tier, need, here, closeness.hard, self._most_crowded, self._above(tier))]
             for tier in self._tiers_of(closeness)
         ]
         found = [masks for masks in found if masks]
         if not closeness.hard:
             return [*found, [np.ones(len(self._session.snapshot.nodes), dtype=np.bool_)]]
         return found or self._roomiest(closeness, need, here)
+
+    def _above(self, tier: Tier) -> list[Tier]:
+        """The tiers of HyperNodes above one of them, the highest first."""
+        known = self._hypernodes or []
+        return [other for other in reversed(known) if other.number > tier.number] if tier in known else []
 
     def _roomiest(self, closeness: Closeness, need: Need, here: Ints) -> list[list[Mask]]:
         """The domain with most room, if none can ever hold the gang: the reason then tells how much is missing."""
@@ -96,7 +109,7 @@ class Topology:
             close = policy.closeness
             if close is not None and close.hard and not self._tiers_of(close):
                 what = f"subgroups of `{policy.name}`: {no_domain(close)}"
-                return Reason(NAME, "NoDomain", what, since=self._session.waiting_since(job))
+                return Reason(NAME, NO_DOMAIN.name, what)
         closeness = job.closeness
         if closeness is None or not closeness.hard:
             return None
@@ -104,42 +117,31 @@ class Topology:
         if not tiers:
             # Without a node that could hold its pods, nodes are missing: they may be created, with their labels.
             holds = all(self._empty(group.shape).any() for group in groups_of(self._session, job))
-            code = "NoDomain" if holds else "NoNodeInDomain"
-            return Reason(NAME, code, no_domain(closeness), since=self._session.waiting_since(job))
-        here = self._running(self._session.tasks_of(job, Status.BOUND))
+            code = NO_DOMAIN if holds else NO_NODE
+            return Reason(NAME, code.name, no_domain(closeness))
+        here = self._session.on_nodes(self._session.tasks_of(job, Status.BOUND))
         if any((tier.sums(here) == here.sum()).any() for tier in tiers):
             return None
         what = f"its running pods are not within one {closeness.words}, so no further pod can join them"
-        return Reason(NAME, "NotWithinOneDomain", what, since=self._session.waiting_since(job))
+        return Reason(NAME, APART.name, what)
 
-    def _elsewhere(self, job: Job) -> Rejection | None:
+    def _elsewhere(self, job: Job) -> Refusal | None:
         """The nodes outside the domain in which a hard gang already runs."""
         closeness = job.closeness
         if closeness is None or not closeness.hard:
             return None
-        here = self._running(self._session.tasks_of(job, Status.BOUND))
+        here = self._session.on_nodes(self._session.tasks_of(job, Status.BOUND))
         if not here.any():
             return None
         inside = np.zeros(len(here), dtype=np.bool_)
         for tier in self._tiers_of(closeness):
             for i in np.flatnonzero(tier.sums(here) == here.sum()).tolist():
                 inside |= tier.mask(i)
-        return Rejection("OtherDomain", f"outside the {closeness.words} of its running pods", ~inside)
-
-    def _running(self, tasks: Ints) -> Ints:
-        """How many of these tasks each node has."""
-        rows = self._session.state.node[tasks]
-        return np.bincount(rows[rows >= 0], minlength=len(self._session.snapshot.nodes))
+        return Refusal(NAME, ELSEWHERE, f"outside the {closeness.words} of its running pods", ~inside)
 
     def _empty(self, shape: int) -> Ints:
         """How many tasks of a shape each node would take if it were empty."""
-        slots = self._at_best.get(shape)
-        if slots is None:
-            snapshot, view = self._session.snapshot, self._session.view(shape)
-            dims = np.flatnonzero(view.request)
-            slots = (snapshot.nodes.allocatable[:, dims] // view.request[dims]).min(axis=1) * view.open
-            self._at_best[shape] = slots
-        return slots
+        return self._session.capacity.fits(shape, Mode.EMPTY)
 
     def _tiers_of(self, closeness: Closeness) -> list[Tier]:
         """The tiers of domains that a gang may use, closest first; tiers without domains are left out."""
@@ -179,7 +181,7 @@ class Need:
         self,
         session: Session,
         lacking: int,
-        roles: dict[int, int],
+        roles: Mapping[int, int],
         groups: list[Group],
         empty: Callable[[int], Ints],
         within: Mask | None = None,
@@ -187,8 +189,8 @@ class Need:
         self._lacking = max(lacking, 1)
         self._roles = roles
         self._groups = groups
-        # Releasing room counts: the caller decides whether the gang is bound now or gets a promise.
-        self._free = [session.view(g.shape, later=True).fits for g in groups]
+        # Releasing room counts: the caller decides whether the gang is bound now or nominated.
+        self._free = [session.capacity.fits(g.shape, Mode.LATER) for g in groups]
         self._empty = [empty(g.shape) for g in groups]
         if within is not None:
             self._free = [free * within for free in self._free]
@@ -224,18 +226,20 @@ def merged(groups: list[Group]) -> list[Group]:
     return [Group(role, shape, np.concatenate(tasks)) for (role, shape), tasks in found.items()]
 
 
-def choose(tier: Tier, need: Need, here: Ints, hard: bool, most_crowded: int) -> list[int]:
+def choose(tier: Tier, need: Need, here: Ints, hard: bool, most_crowded: int, above: Sequence[Tier]) -> list[int]:
     """The domains of a tier to try, in order, by number (the order of names).
 
-    First domains with room for the gang: those where most of it runs, then the tightest. Then a few domains without
-    room, those with most room first. A hard gang only gets domains that hold all its running pods.
+    First domains with room for the gang: those where most of it runs, then the tightest, from the top level (`above`)
+    down. Then a few domains without room, those with most room first. A hard gang only gets domains that hold all its
+    running pods.
     """
     running = tier.sums(here)
     possible = need.is_met(tier, empty=True)
     if hard:
         possible &= running == here.sum()
     slots, enough = need.slots(tier), need.is_met(tier)
-    order = np.lexsort((np.where(enough, slots, -slots), -running, ~enough))
+    levels = [np.where(enough, tier.of_parents(upper, need.slots(upper), slots), 0) for upper in reversed(above)]
+    order = np.lexsort((np.where(enough, slots, -slots), *levels, -running, ~enough))
     order = order[possible[order]]
     return [*order[enough[order]].tolist(), *order[~enough[order]][:most_crowded].tolist()]
 

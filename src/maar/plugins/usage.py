@@ -15,15 +15,20 @@ import numpy as np
 from msgspec import Meta
 
 from maar.config.config import OpenArguments
+from maar.model.codes import NODES, Code
 from maar.model.loads import MAX_AGE
+from maar.model.reasons import Refusal
 from maar.model.resources import CPU, MEMORY, Floats, Ints, Mask, QuantityError, units
 from maar.model.shapes import ShapeTable
 from maar.model.tasks import Status, among
-from maar.session.hooks import Rejection
 from maar.session.register import Register
 from maar.session.session import Session
 
 NAME = "usage"
+
+BUSY = Code("CpuLoad", NODES)
+FULL = Code("MemoryLoad", NODES)
+CODES = (BUSY, FULL)
 MOST = 2**44
 """The estimate of one pod is at most this, so that sums fit in int64: 16 TiB of memory."""
 
@@ -105,7 +110,7 @@ class Usage:
         if not fresh.any():
             return
         self._session = session
-        self._rejections = list(self._refused(fresh))
+        self._refusals = list(self._refused(fresh))
         on.predicate(self._refuse)
         if arguments.weight > 0 and arguments.cpu + arguments.memory > 0:
             dims = [session.snapshot.axes.index[name] for name in (CPU, MEMORY)]
@@ -123,20 +128,20 @@ class Usage:
 
     # -- the filter
 
-    def _refused(self, fresh: Mask) -> Iterable[Rejection]:
+    def _refused(self, fresh: Mask) -> Iterable[Refusal]:
         loads, limits = self._session.snapshot.loads, self._arguments.thresholds
         by_cpu = fresh & (loads.cpu * 100.0 > limits.cpu)
         by_memory = fresh & (loads.memory * 100.0 > limits.memory) & ~by_cpu
         if by_cpu.any():
-            yield Rejection("CpuLoad", f"above {limits.cpu:g} % CPU use", by_cpu)
+            yield Refusal(NAME, BUSY, f"above {limits.cpu:g} % CPU use", by_cpu)
         if by_memory.any():
-            yield Rejection("MemoryLoad", f"above {limits.memory:g} % memory use", by_memory)
+            yield Refusal(NAME, FULL, f"above {limits.memory:g} % memory use", by_memory)
 
-    def _refuse(self, shape: int) -> Iterable[Rejection]:
+    def _refuse(self, shape: int) -> Iterable[Refusal]:
         """The busy nodes. They are open again when their figures are too old, even if no new ones come."""
-        for rejection in self._rejections:
-            self._session.wake(float(self._session.snapshot.loads.at[rejection.nodes].min()) + MAX_AGE + 1.0)
-        return self._rejections
+        for refusal in self._refusals:
+            self._session.wake(float(self._session.snapshot.loads.at[refusal.nodes].min()) + MAX_AGE + 1.0)
+        return self._refusals
 
     # -- the score
 

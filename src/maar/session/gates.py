@@ -8,13 +8,13 @@ and is not placed yet counts too, in the order of service. Gated pods are placed
 
 from __future__ import annotations
 
-import numpy as np
-
 from maar.model.jobs import Job
+from maar.model.minimum import Gap, lack_of, spread
 from maar.model.reasons import Reason
 from maar.model.resources import Ints
 from maar.model.tasks import Gate, Status
-from maar.session.placement import Group, grouped, missing
+from maar.session.gangs import missing
+from maar.session.placement import Group, grouped
 from maar.session.session import Session
 from maar.session.turns import Turns
 
@@ -71,7 +71,9 @@ class _Desk:
         session, found = self._session, self._open.setdefault(job.index, [])
         for group in self._groups(job, Gate.OPENED, Status.PENDING):
             session.state.charge(job.index, group.shape, session.hooks.allowed(job, group.shape, len(group.tasks)))
-        if session.hooks.gang is not None and len(session.tasks_of(job, *HERE)) < job.min_member:
+        tasks = session.snapshot.tasks.tasks
+        here = [tasks[task] for task in session.tasks_of(job, *HERE).tolist()]
+        if session.hooks.gang is not None and lack_of(job, here).total:
             return  # more pods of the minimum have to be created first
         groups = self._groups(job, Gate.CLOSED, Status.BLOCKED)
         needed = self._needed(job, groups)
@@ -104,19 +106,8 @@ class _Desk:
     def _needed(self, job: Job, groups: list[Group]) -> list[int]:
         """How many gated tasks of each group the missing minimum needs, beside the tasks that wait without a gate."""
         session = self._session
-        lacking, roles = missing(session, job)
-        waiting = session.snapshot.jobs.task_role[session.tasks_of(job, Status.PENDING)]
-        lacking -= len(waiting)
-        for role, count in zip(*np.unique(waiting, return_counts=True), strict=True):
-            roles[int(role)] = roles.get(int(role), 0) - int(count)
-        counts = []
-        for group in groups:
-            count = min(max(roles.get(group.role, 0), 0), len(group.tasks))
-            roles[group.role] = roles.get(group.role, 0) - count
-            lacking -= count
-            counts.append(count)
-        for i, group in enumerate(groups):
-            more = min(max(lacking, 0), len(group.tasks) - counts[i])
-            lacking -= more
-            counts[i] += more
-        return counts
+        lack = missing(session, job)
+        gap = Gap(lack.total, lack.roles)
+        for role in session.snapshot.jobs.task_role[session.tasks_of(job, Status.PENDING)].tolist():
+            gap.fill(role, 1)
+        return spread(gap, [group.role for group in groups], [len(group.tasks) for group in groups])

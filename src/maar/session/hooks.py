@@ -22,16 +22,20 @@ import enum
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cmp_to_key
 from itertools import pairwise
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
 
 from maar.model.jobs import Job
 from maar.model.queues import Queue
-from maar.model.reasons import Reason
+from maar.model.reasons import Reason, Refusal
 from maar.model.resources import Floats, Ints, Mask
+from maar.session.state import ReservedRoom
 from maar.session.subgroups import Part
+
+if TYPE_CHECKING:
+    from maar.session.counters import Counter
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -56,27 +60,9 @@ class Claim(msgspec.Struct, frozen=True):
     priority: int = 0
     """The priority of the requested task; it matters only inside one job."""
     whole: bool = False
-    """The tasks are a whole gang, and what the gang has beyond its queue's share is not protected by its minimum."""
+    """The tasks are the minimum of a gang: they leave as one, like a pod, and what their queue has before decides."""
     together: bool = True
     """True: judge the tasks as all leaving, in the given order. False: judge each task as if it left alone."""
-
-
-class Rejection(msgspec.Struct, frozen=True):
-    """The nodes that one predicate refuses to a shape, for one cause."""
-
-    code: str
-    words: str
-    """Completes `188 ...`: `tainted`, `do not match the node selector`."""
-    nodes: Mask
-
-
-class Obstacle(msgspec.Struct, frozen=True):
-    """Placed pods that close nodes by what they show: a host port, a label, an anti-affinity of their own."""
-
-    feature: int
-    """The number of what they show, in the shape table."""
-    near: Ints
-    """How many pods in the domain of each node show it. A node is closed until none does."""
 
 
 class Limit(msgspec.Struct, frozen=True):
@@ -86,13 +72,11 @@ class Limit(msgspec.Struct, frozen=True):
     """How many more tasks each node takes, counted for each node alone."""
     coupled: bool
     """Whether a task on one node changes the room on another; tasks are then placed one at a time."""
-    causes: tuple[Rejection, ...] = ()
-    seeds: tuple[Mask, ...] = ()
-    """Alternative domains to try in turn, if the first pod decides the domain of all."""
-    obstacles: tuple[Obstacle, ...] = ()
-    """The placed pods that close nodes and whose eviction would open them; only for room to come."""
-    cleared: Ints | None = None
-    """The room without obstacles; `None`: they make no difference."""
+    causes: tuple[Refusal, ...] = ()
+    local: bool = False
+    """Whether tasks on other nodes never change the room of a node: searches for victims then look at it only once."""
+    seeds: Ints | None = None
+    """The domain of each node (-1: none), if the first pod decides the domain of all."""
 
 
 class Departure(msgspec.Struct, frozen=True):
@@ -101,16 +85,33 @@ class Departure(msgspec.Struct, frozen=True):
     tasks: tuple[int, ...]
     reason: str
     """For the owner of the job: what evicts it."""
+    room: tuple[ReservedRoom, ...] = ()
+    """Room that was proved to take them: reserved for the pods that are created in their place."""
+    until: float = 0.0
+    """The end of the reservation."""
+
+
+class Excess(NamedTuple):
+    """What a queue has of a resource above the amount that it deserves."""
+
+    queue: int
+    """The queue of the tasks that may leave, or a queue above it."""
+    dim: int
+    over: int
+    due: int
+    """What the queue deserves, above 0."""
 
 
 class SharedRoom(msgspec.Struct, frozen=True):
     """Nodes that together take only so many more tasks of one shape of one job."""
 
-    code: str
-    words: str
-    """As of a `Rejection`: for the nodes that take no task because of it."""
-    nodes: Mask
+    refusal: Refusal
+    """The nodes, and why they take no more."""
     count: int
+
+    @property
+    def nodes(self) -> Mask:
+        return self.refusal.nodes
 
 
 class GangRules(msgspec.Struct, frozen=True):
@@ -121,25 +122,30 @@ class GangRules(msgspec.Struct, frozen=True):
     """Role row to its minimum; empty if role minimums are ignored."""
     whole_for_preempt: bool
     whole_for_reclaim: bool
+    grace: Callable[[Job], float] | None = None
+    """Seconds after which a gang leaves that lacks part of its minimum because a pod failed; negative: never."""
 
 
 class Entry(Generic[F]):
     """One registered function, with its plugin and tier."""
 
-    __slots__ = ("call", "plugin", "tier")
+    __slots__ = ("call", "plugin", "tier", "words")
 
-    def __init__(self, tier: int, plugin: str, call: F) -> None:
+    def __init__(self, tier: int, plugin: str, call: F, words: str = "") -> None:
         self.tier = tier
         self.plugin = plugin
         self.call = call
+        self.words = words or f"by plugin `{plugin}`"
+        """For an order: what it means that it puts one first."""
 
 
 JobKey = Callable[[Job], Any]
-QueueKey = Callable[[Queue], Any]
+QueueKey = Callable[[Queue, "Job | None"], Any]
+"""With the job that the queue would place next, if it is known."""
 JobVote = Callable[[Job], "Vote | Reason"]
 Victims = Callable[[Claim, Ints], "Mask | None"]
 Allowance = Callable[[Job, int, int], int]
-Refusal = Callable[[Job, int, int], Reason]
+WhyNot = Callable[[Job, int, int], Reason]
 RowScore = Callable[[int, Ints | slice], Floats]
 Departures = Callable[[], Iterable[Departure]]
 SubgroupDomains = Callable[[Job, Part, "Mask | None"], "Sequence[Sequence[Mask]] | None"]
@@ -152,9 +158,13 @@ class Hooks:
 
     def __init__(self) -> None:
         self.job_order: list[Entry[JobKey]] = []
+        self.job_ties: list[Entry[JobKey]] = []
+        """After all of `job_order`."""
         self.queue_order: list[Entry[QueueKey]] = []
+        self.queues_by_job = False
+        """Whether the order of queues depends on the job that each would place next."""
         self.namespace_order: list[Entry[Callable[[str], Any]]] = []
-        self.task_order: list[Entry[Callable[[Ints], Ints]]] = []
+        self.task_order: list[Entry[Callable[[Ints], Ints | None]]] = []
         self.victim_queue_order: list[Entry[Callable[[Queue, Job], Any]]] = []
         self.job_valid: list[Entry[Callable[[Job], Reason | None]]] = []
         self.job_ready: list[Entry[Callable[[Job], bool]]] = []
@@ -163,27 +173,29 @@ class Hooks:
         self.job_enqueueable: list[Entry[JobVote]] = []
         self.beyond_evictions: list[Entry[Callable[[Job], bool]]] = []
         self.job_enqueued: list[Entry[Callable[[Job], None]]] = []
-        self.allocatable: list[tuple[Entry[Allowance], Refusal]] = []
+        self.allocatable: list[tuple[Entry[Allowance], WhyNot]] = []
         self.overused: list[tuple[Entry[Callable[[Queue], bool]], Callable[[Queue], Reason]]] = []
         self.deserved: list[Entry[Callable[[int], Share]]] = []
+        self.excess: list[Entry[Callable[[int, Job], Sequence[Excess]]]] = []
         self.preemptive: list[Entry[Callable[[Job, int, int], bool]]] = []
         self.preemptable: list[Entry[Victims]] = []
         self.reclaimable: list[Entry[Victims]] = []
-        self.predicates: list[Entry[Callable[[int], Iterable[Rejection]]]] = []
-        self.limits: list[Entry[Callable[[int, bool], Limit | None]]] = []
+        self.predicates: list[Entry[Callable[[int], Iterable[Refusal]]]] = []
+        self.counters: list[tuple[str, Counter]] = []
+        """By plugin."""
         self.scores: list[Entry[RowScore]] = []
         self.cluster_scores: list[Entry[Callable[[int], Floats | None]]] = []
         self.job_scores: list[Entry[Callable[[Job], Floats | None]]] = []
         self.bundles: list[Entry[Callable[[Job, Ints], Ints | None]]] = []
         self.bundle_scores: list[Entry[Callable[[Job, Ints], Floats | None]]] = []
-        self.job_nodes: list[Entry[Callable[[Job], Rejection | None]]] = []
-        self.fixed_nodes: list[Entry[Callable[[Job], Rejection | None]]] = []
+        self.job_nodes: list[Entry[Callable[[Job], Refusal | None]]] = []
+        self.fixed_nodes: list[Entry[Callable[[Job], Refusal | None]]] = []
         """The part of `job_nodes` that placed pods and locks do not change."""
         self.shared_rooms: list[Entry[Callable[[Job, int], Sequence[SharedRoom]]]] = []
         self.domains: list[Entry[Callable[[Job], Sequence[Sequence[Mask]] | None]]] = []
         self.subgroup_domains: list[Entry[SubgroupDomains]] = []
         self.target_job: list[Entry[Callable[[Sequence[Job]], Job | None]]] = []
-        self.reserved_nodes: list[Entry[Callable[[Job], None]]] = []
+        self.lock_nodes: list[Entry[Callable[[Job], None]]] = []
         self.victim_tasks: list[Entry[Departures]] = []
         self.victim_tasks_of_preempt: list[Entry[Departures]] = []
         """Those of `victim_tasks` that the action `preempt` asks too."""
@@ -192,10 +204,16 @@ class Hooks:
 
     def job_key(self, job: Job) -> tuple[Any, ...]:
         """The sort key of a job: smaller goes first."""
-        return (*(e.call(job) for e in self.job_order), job.created, job.key)
+        return (
+            *(e.call(job) for e in self.job_order),
+            *(e.call(job) for e in self.job_ties),
+            job.created,
+            job.key,
+        )
 
-    def queue_key(self, queue: Queue) -> tuple[Any, ...]:
-        return (*(e.call(queue) for e in self.queue_order), queue.created, queue.name)
+    def queue_key(self, queue: Queue, job: Job | None = None) -> tuple[Any, ...]:
+        """The sort key of a queue, with the job that it would place next."""
+        return (*(e.call(queue, job) for e in self.queue_order), queue.created, queue.name)
 
     def victim_places(self, queues: Sequence[Queue], claimant: Job) -> list[int]:
         """The place of each queue among those that lose tasks to a job: smaller loses first, equal queues share it.
@@ -203,7 +221,7 @@ class Hooks:
         Plugins that order victim queues decide. Then the queue that comes last for new tasks loses first.
         """
         near = [tuple(e.call(queue, claimant) for e in self.victim_queue_order) for queue in queues]
-        turn = [tuple(e.call(queue) for e in self.queue_order) for queue in queues]
+        turn = [tuple(e.call(queue, None) for e in self.queue_order) for queue in queues]
         order = sorted(range(len(queues)), key=turn.__getitem__, reverse=True)
         order.sort(key=near.__getitem__)
         places = [0] * len(queues)
@@ -217,9 +235,11 @@ class Hooks:
 
     def sort_tasks(self, tasks: Ints) -> Ints:
         """Tasks of one job in the order of placement: by plugins, then by number."""
-        if len(tasks) < 2 or not self.task_order:
+        if len(tasks) < 2:
             return tasks
-        keys = [e.call(tasks) for e in self.task_order]
+        keys = [key for e in self.task_order if (key := e.call(tasks)) is not None]
+        if not keys:
+            return tasks
         return np.asarray(tasks[np.lexsort((tasks, *reversed(keys)))])
 
     def bundled(self, job: Job, tasks: Ints) -> Ints | None:
@@ -239,7 +259,7 @@ class Hooks:
         return all(e.call(job) for e in self.job_ready)
 
     def is_nominated(self, job: Job) -> bool:
-        """Whether the bound and promised tasks are enough to justify evictions."""
+        """Whether the bound and nominated tasks are enough to justify evictions."""
         accepted, _ = combine_votes((e.tier, e.call(job)) for e in self.job_nominated)
         return accepted
 

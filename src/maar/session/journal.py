@@ -37,16 +37,18 @@ class Mark(msgspec.Struct, frozen=True):
 class Journal:
     """The changes since the outermost statement began."""
 
-    CACHES: ClassVar[frozenset[str]] = frozenset({"_added", "_replaced", "_touched", "_before"})
-    """Attributes that a rollback does not restore: the journal's own lists."""
+    CACHES: ClassVar[frozenset[str]] = frozenset({"_added", "_replaced", "_touched", "_before", "cursor"})
+    """Attributes that a rollback does not restore: the journal's own."""
 
-    def __init__(self) -> None:
+    def __init__(self, nodes: int = 0) -> None:
         self._added: list[tuple[Array, Any, Any]] = []
         """Column, index, delta. Plain tuples, because there are millions."""
         self._replaced: list[tuple[dict[Any, Any], Any, Any]] = []
         """Dictionary, key, and the previous value."""
-        self._touched: list[Ints] = []
-        """Node rows that changed, in the order of the changes."""
+        self._touched: Ints = np.zeros(nodes, dtype=np.int64)
+        """For each node row, the cursor after its last change."""
+        self.cursor = 0
+        """The cursor of a reader that has seen all changes of node rows so far: it grows with every change."""
         self._before = 0
         """The number of changes no longer in the journal; an undone change counts twice."""
 
@@ -71,13 +73,14 @@ class Journal:
 
     def touch(self, rows: Ints) -> None:
         """Record that these node rows changed."""
-        self._touched.append(rows)
+        self.cursor += 1
+        self._touched[rows] = self.cursor
 
     # -- undoing
 
     def mark(self) -> Mark:
         """The current position in the journal."""
-        return Mark(len(self._added), len(self._replaced), len(self._touched))
+        return Mark(len(self._added), len(self._replaced), self.cursor)
 
     def rollback(self, mark: Mark) -> None:
         """Undo everything since `mark`, last first."""
@@ -91,9 +94,9 @@ class Journal:
                 del where[key]
             else:
                 where[key] = before
-        undone = self._touched[mark.touched :]
-        if undone:
-            self._touched.append(undone[0] if len(undone) == 1 else np.unique(np.concatenate(undone)))
+        undone, _ = self.touched_since(mark.touched)
+        if undone is not None:
+            self.touch(undone)
 
     def forget(self) -> None:
         """Drop the history: nothing before this point can be undone."""
@@ -108,15 +111,8 @@ class Journal:
         """Grows with every change and every rollback: equal versions mean an unchanged state."""
         return self._before + len(self._added) + len(self._replaced)
 
-    @property
-    def cursor(self) -> int:
-        """The cursor of a reader that has seen all changes of node rows so far."""
-        return len(self._touched)
-
     def touched_since(self, cursor: int) -> tuple[Ints | None, int]:
         """The node rows that changed since `cursor`, and the new cursor."""
-        end = len(self._touched)
-        if cursor == end:
-            return None, end
-        recent = self._touched[cursor:]
-        return (recent[0] if len(recent) == 1 else np.unique(np.concatenate(recent))), end
+        if cursor == self.cursor:
+            return None, cursor
+        return (self._touched > cursor).nonzero()[0], self.cursor

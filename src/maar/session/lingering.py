@@ -1,8 +1,8 @@
 """Pods that are deleted and stay: the owner of a pod decides how long it takes to stop, and may decide for years.
 
-Such a pod still takes its room, so no gang is promised that room, and its queue still pays: otherwise a tenant could
+Such a pod still takes its room, so no gang is nominated for it, and its queue still pays: otherwise a tenant could
 delete her own pods with a long grace period and run them beside her queue's limit. A pod that should be gone for long
-is stuck, mostly on a lost node: its room is not promised either, but its queue no longer pays. Such room is no part of
+is stuck, mostly on a lost node: its room is not nominated either, but its queue no longer pays. Such room is no part of
 what queues share: nobody gets it.
 """
 

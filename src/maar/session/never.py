@@ -9,8 +9,10 @@ from __future__ import annotations
 import numpy as np
 from msgspec.structs import replace
 
+from maar.model.codes import LOCKED
+from maar.model.fitting import Mode
 from maar.model.jobs import Closeness, Job
-from maar.model.reasons import LOCKED, Never, Reason
+from maar.model.reasons import Never, Reason, Refusal
 from maar.model.resources import PODS, UNLIMITED, Ints, Mask, in_words, scarce_first
 from maar.model.tasks import Status
 from maar.model.words import count as counted
@@ -21,16 +23,6 @@ from maar.session.session import Session
 MATCH, NODE, CLUSTER, DOMAIN = "NoMatchingNode", "LargerThanAnyNode", "LargerThanCluster", "LargerThanAnyDomain"
 QUEUE, POOL = "LargerThanQueueLimit", "LargerThanPool"
 NOW = "never on today's nodes"
-MANY = 2**31
-"""More tasks than any gang has; the sum over all nodes does not overflow."""
-LASTING = ("NodeSelector", "NodeAffinity", "NodeName", "VolumeBinding")
-"""Refusals that end only if the job or the nodes change. A cordon or a taint goes, other plugins are not known."""
-
-
-def needed(groups: list[Group], lacking: int, roles: dict[int, int]) -> list[int]:
-    """How many tasks of each group a gang cannot start without, if it lacks so many in all and of some roles."""
-    total = sum(len(g.tasks) for g in groups)
-    return [max(roles.get(g.role, 0), lacking - (total - len(g.tasks)), 0) for g in groups]
 
 
 def by_nodes(session: Session, job: Job, group: Group, count: int, reason: Reason, *, alone: bool) -> Reason:
@@ -38,14 +30,18 @@ def by_nodes(session: Session, job: Job, group: Group, count: int, reason: Reaso
 
     `alone`: the gang has no other group.
     """
-    if count < 1 or reason.code == LOCKED or not len(session.snapshot.nodes):
+    if count < 1 or reason.code == LOCKED.name or not len(session.snapshot.nodes):
         return reason
-    usable = _usable(session, group.shape)
+    closed = [refusal for refusal in session.closed_to(job) if refusal.code.lasting]
+    usable = _without(_usable(session, group.shape), closed)
     if not usable.any():
-        causes = dict.fromkeys(r.words for _, r in session.rejections(group.shape) if r.code in LASTING)
+        refusals = [refusal for refusal in session.refusals(group.shape) if refusal.code.lasting]
+        causes = dict.fromkeys(refusal.words for refusal in (*refusals, *closed))
         what = f"they {', '.join(causes)}"
         return _proved(reason, MATCH, f"{NOW}: {what}: add or label nodes, or change what it selects")
     holds = _holds(session, group.shape)
+    if closed:
+        holds = holds * usable
     if not holds.any():
         return _proved(reason, NODE, f"{NOW}: {_too_large(session, group.shape, usable)}")
     pods = counted(count, "pod", "pods together")
@@ -119,34 +115,28 @@ def _proved(reason: Reason, code: str, message: str) -> Reason:
 
 
 def _usable(session: Session, shape: int) -> Mask:
-    """The nodes that a shape may use, now or after a cordon or taint is gone."""
+    """The nodes that a shape may use, now or after what does not last is gone: a cordon, a taint."""
 
     def make() -> Mask:
-        mask = np.ones(len(session.snapshot.nodes), dtype=np.bool_)
-        for _, rejection in session.rejections(shape):
-            if rejection.code in LASTING:
-                mask &= ~rejection.nodes
-        return mask
+        every = np.ones(len(session.snapshot.nodes), dtype=np.bool_)
+        return _without(every, [refusal for refusal in session.refusals(shape) if refusal.code.lasting])
 
     return session.memo.fixed("never", ("usable", shape), make)
 
 
+def _without(nodes: Mask, refusals: list[Refusal]) -> Mask:
+    for refusal in refusals:
+        nodes = nodes & ~refusal.nodes
+    return nodes
+
+
 def _holds(session: Session, shape: int) -> Ints:
     """How many tasks of a shape each node holds if nothing else runs there."""
-
-    def make() -> Ints:
-        request = session.snapshot.shapes.requests[shape]
-        dims = np.flatnonzero(request)
-        if not len(dims):
-            return np.full(len(session.snapshot.nodes), MANY)
-        holds: Ints = (session.snapshot.nodes.allocatable[:, dims] // request[dims]).min(axis=1)
-        return np.clip(holds, 0, MANY) * _usable(session, shape)
-
-    return session.memo.fixed("never", ("holds", shape), make)
+    return session.capacity.on_empty(shape) * _usable(session, shape)
 
 
 def _too_large(session: Session, shape: int, usable: Mask) -> str:
-    """The resource of which one pod needs more than any node has, and what would have to change."""
+    """The resource of which one pod needs more than any node has, or what counters say of empty nodes."""
     axes, table = session.snapshot.axes, session.snapshot.nodes.allocatable
     request = session.snapshot.shapes.requests[shape]
     change = "add larger nodes, or ask for less per pod"
@@ -158,6 +148,11 @@ def _too_large(session: Session, shape: int, usable: Mask) -> str:
             which = "largest" if bool(usable.all()) else "largest that it may use"
             asks = in_words(name, int(request[d]))
             return f"1 pod needs {asks} {name}, the {which} has {in_words(name, most)}: {change}"
+    refusals = [cause for _, limit in session.capacity.limits(shape, Mode.EMPTY) for cause in limit.causes]
+    counts = {refusal.words: int(refusal.nodes[usable].sum()) for refusal in refusals}
+    causes = ", ".join(f"{number(nodes)} {words}" for words, nodes in counts.items() if nodes)
+    if causes:
+        return f"none of them takes 1 pod if nothing else runs: {causes}: {change}"
     amounts = {axes.names[d]: int(request[d]) for d in dims if axes.names[d] != PODS}
     asks = ", ".join(f"{in_words(name, amount)} {name}" for name, amount in amounts.items())
     return f"1 pod needs {asks}, and no node has all of it: {change}"

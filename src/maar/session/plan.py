@@ -6,9 +6,12 @@ committed. Waiting jobs get their reasons here, once, from the final state of th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from msgspec.structs import replace
 
+from maar.model.codes import Meaning
 from maar.model.jobs import Job
 from maar.model.plan import Admit, Bind, Cause, Deserves, Evict, Nominate, Plan, Target, Ungate, Wait
 from maar.model.reasons import Reason
@@ -19,8 +22,9 @@ from maar.session import never
 from maar.session.eviction.making_room import needs_of
 from maar.session.eviction.protection import beyond_share
 from maar.session.explain import why_waiting
+from maar.session.gangs import missing
 from maar.session.lingering import longest_grace
-from maar.session.placement import missing
+from maar.session.reserving import reserved_room
 from maar.session.resizing.changes import SizeChanges
 from maar.session.resizing.workers import coming, old_pods
 from maar.session.session import Session
@@ -30,26 +34,22 @@ UNREAD = Reason("maar", "Unread", "waits; reasons are not collected in this run"
 
 def plan_of(session: Session) -> Plan:
     sizes = SizeChanges(session)
-    rows, scope = session.snapshot.jobs.active, session.snapshot.scope
-    if scope is not None:
-        rows = [i for i in rows if scope.jobs[i]]
-    looked_at = (session.job(i) for i in rows if i not in session.snapshot.resting)
-    waiting = [w for job in looked_at if (w := _wait(session, job)) is not None]
+    meanings = session.config.meanings
+    waiting = [w for job in session.waiting() if (w := _wait(session, job, meanings)) is not None]
     return Plan(
         bind=_binds(session),
         nominate=_nominations(session),
         evict=_evictions(session, sizes),
         admit=tuple(Admit(job.key) for job in sorted(session.admitted.values(), key=lambda j: j.key)),
         ungate=tuple(Ungate(session.snapshot.tasks.tasks[t].key) for t in sorted(session.ungated)),
-        hold=sizes.holds(),
+        reserve=(*sizes.reserves(), *reserved_room(session)),
         resize=tuple(sizes.resizes),
         suspend=tuple(sizes.suspends),
         resume=tuple(sizes.resumes),
         targets=_with_reasons(session, sizes, waiting),
         elect=session.elect,
         locks=tuple(session.locks[node] for node in sorted(session.locks)),
-        expired=tuple(session.expired[job] for job in sorted(session.expired)),
-        rounds={plugin: session.rounds[plugin] for plugin in sorted(session.rounds)},
+        facts=session.memory.facts(),
         wake_at=session.wake_at,
         waiting=tuple(waiting),
         deserved=_deserved(session) if session.snapshot.is_read else (),
@@ -89,8 +89,9 @@ def _binds(session: Session) -> tuple[Bind, ...]:
     unborn = session.snapshot.tasks.unborn  # their job is resumed, and their room is kept
     chosen = np.flatnonzero((now == int(Status.BOUND)) & (before != int(Status.BOUND)) & ~unborn)
     tasks, names = session.snapshot.tasks.tasks, session.snapshot.nodes.names
-    rows = session.state.node[chosen].tolist()
-    return tuple(Bind(tasks[t].key, names[row]) for t, row in zip(chosen.tolist(), rows, strict=True))
+    rows, numbers = session.state.node[chosen].tolist(), chosen.tolist()
+    binds = zip(numbers, rows, session.capacity.chosen(numbers), strict=True)
+    return tuple(Bind(tasks[t].key, names[row], what) for t, row, what in binds)
 
 
 def _nominations(session: Session) -> tuple[Nominate, ...]:
@@ -123,19 +124,25 @@ def _evictions(session: Session, sizes: SizeChanges) -> tuple[Evict, ...]:
     return tuple(evictions)
 
 
-def _wait(session: Session, job: Job) -> Wait | None:
-    reasons = _reasons(session, job)
-    once = {(r.plugin, r.code, r.message): r for r in reasons}
-    return Wait(job.key, tuple(once.values()), _surplus(session, job)) if once else None
+def _wait(session: Session, job: Job, meanings: Mapping[str, Meaning]) -> Wait | None:
+    """Why a job waits, each reason once, with since when and with what its plugin declares of its code."""
+    once = {(r.plugin, r.code, r.message): r for r in _reasons(session, job)}
+    if not once:
+        return None
+    told = (
+        r if r is UNREAD else replace(r, since=job.waits_since, meaning=meanings.get(r.code, r.meaning))
+        for r in once.values()
+    )
+    return Wait(job.key, tuple(told), _surplus(session, job))
 
 
 def _surplus(session: Session, job: Job) -> tuple[str, ...]:
     """The pending tasks that the minimum does not need; none if autoscalers are to create nodes for them too."""
     pending = int(session.state.job_pending[job.index])
-    if session.config.autoscaling.surplus or pending <= missing(session, job)[0]:
+    if session.config.autoscaling.surplus or pending <= missing(session, job).total:
         return ()
     needed = {t for group, count in needs_of(session, job) for t in group.tasks[:count].tolist()}
-    if not missing(session, job)[0]:
+    if not missing(session, job).total:
         # It runs with its minimum, or has none: then it starts pod by pod, and the first one is its minimum.
         needed = needed if not session.state.job_ready[job.index] + session.state.job_nominated[job.index] else set()
     tasks = session.snapshot.tasks.tasks
@@ -144,28 +151,25 @@ def _surplus(session: Session, job: Job) -> tuple[str, ...]:
 
 
 def _reasons(session: Session, job: Job) -> list[Reason]:
-    since = session.waiting_since(job)
     trouble = session.trouble(job)
     if trouble is not None:
         return [trouble]
     notes = list(session.notes.get(job.index, ()))
     if session.is_pending(job):
-        return _not_admitted(session, job, notes) or [
-            Reason("enqueue", "NotAdmitted", "its group was not admitted", since=since)
-        ]
+        return _not_admitted(session, job, notes) or [Reason("enqueue", "NotAdmitted", "its group was not admitted")]
     reasons: list[Reason] = []
     if job.is_suspended and job.is_elastic:
         return [] if job.index in session.sizes and session.sizes[job.index].size else notes
     if session.snapshot.jobs.sizes[job.index] == 0:
-        return [Reason("gang", "NoPods", "its pods are not created yet", since=since)]
-    promised = session.promised(job)
-    if len(promised):
+        return [Reason("maar", "NoPods", "its pods are not created yet")]
+    nominated = session.nominated(job)
+    if len(nominated):
         names = session.snapshot.nodes.names
-        nodes = ", ".join(dict.fromkeys(names[row] for row in session.state.node[promised].tolist()))
-        what = f"{counted(len(promised), 'pod waits', 'pods wait')} for room that is being freed on {nodes}"
+        nodes = ", ".join(dict.fromkeys(names[row] for row in session.state.node[nominated].tolist()))
+        what = f"{counted(len(nominated), 'pod waits', 'pods wait')} for room that is being freed on {nodes}"
         lasting = "room is being freed for its pods"
-        reasons.append(Reason("allocate", "Nominated", what, since=since, lasting=lasting))
-    if len(coming(session, job)) > len(promised) and (leaving := old_pods(session, job)):
+        reasons.append(Reason("allocate", "Nominated", what, lasting=lasting))
+    if len(coming(session, job)) > len(nominated) and (leaving := old_pods(session, job)):
         reasons.append(leaving)
     if session.evictions:
         reasons.extend(_gave_way(session, job))
@@ -178,13 +182,11 @@ def _reasons(session: Session, job: Job) -> list[Reason]:
 
 def _why_blocked(session: Session, job: Job) -> list[Reason]:
     """Why tasks may not be placed at all; those with only the gate of their queue have one reason together."""
-    tasks, since = session.snapshot.tasks, session.waiting_since(job)
+    tasks = session.snapshot.tasks
     blocked = session.tasks_of(job, Status.BLOCKED)
     closed = tasks.gate[blocked] == Gate.CLOSED
     others = (tasks.tasks[t] for t in blocked[~closed].tolist())
-    reasons = [
-        Reason("maar", "Blocked", f"pod `{task.pod}` is held back: {task.blocked}", since=since) for task in others
-    ]
+    reasons = [Reason("maar", "Blocked", f"pod `{task.pod}` is held back: {task.blocked}") for task in others]
     if closed.any():
         opened = sum(t in session.ungated for t in blocked.tolist())
         until = f", removed from {opened} in this cycle" if opened else " until the queue admits them"
@@ -192,7 +194,7 @@ def _why_blocked(session: Session, job: Job) -> list[Reason]:
         what = f"{counted(count, 'pod')} gated by `{QUEUE_GATE}`{until}"
         lasting = f"pods are gated by `{QUEUE_GATE}` until the queue admits them"
         reasons.extend(session.gated.get(job.index, ()))
-        reasons.append(Reason("maar", "Gated", what, queue=job.queue, since=since, lasting=lasting))
+        reasons.append(Reason("maar", "Gated", what, queue=job.queue, lasting=lasting))
     return reasons
 
 
@@ -213,7 +215,7 @@ def _gave_way(session: Session, job: Job) -> list[Reason]:
     takers = ", ".join(dict.fromkeys(f"`{session.evictions[t].beneficiary.key}`" for t in gone))
     what = f"{counted(len(gone), 'pod')} would fit, but the room goes to {takers}"
     lasting = "its pods would fit, but a more important job takes their room"
-    return [Reason("allocate", "GaveWay", what, since=session.waiting_since(job), lasting=lasting)]
+    return [Reason("allocate", "GaveWay", what, lasting=lasting)]
 
 
 def _why_pending(session: Session, job: Job, notes: list[Reason]) -> list[Reason]:

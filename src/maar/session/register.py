@@ -7,63 +7,88 @@ never read these flags themselves.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
+import msgspec
 import numpy as np
 
 from maar.config.flags import FLAGS
+from maar.model.codes import Code
 from maar.model.jobs import Job
 from maar.model.queues import Queue
-from maar.model.reasons import Reason
+from maar.model.reasons import Reason, Refusal
 from maar.model.resources import UNLIMITED, Floats, Ints, Mask
+from maar.session.counters import Counter, Function
 from maar.session.hooks import (
     Allowance,
     Departures,
     Entry,
+    Excess,
     GangRules,
     Hooks,
     JobKey,
     JobVote,
     Limit,
     QueueKey,
-    Refusal,
-    Rejection,
     RowScore,
     Share,
     SharedRoom,
     SubgroupDomains,
     Victims,
     Vote,
+    WhyNot,
 )
+from maar.session.memory import Memory, Remember, Remembered
+
+T = TypeVar("T", bound=msgspec.Struct)
 
 
 class Register:
     """Registers the functions of one plugin in the hooks of a session."""
 
-    def __init__(self, hooks: Hooks, plugin: str, tier: int, flags: dict[str, bool]) -> None:
+    def __init__(
+        self, hooks: Hooks, plugin: str, tier: int, flags: dict[str, bool], memory: Memory | None = None
+    ) -> None:
         self._hooks = hooks
+        self._memory = memory
         self.plugin = plugin
         self.tier = tier
         self.flags = flags
         """The flags in the configuration, by the names in `FLAGS`; a flag that is not set is missing."""
 
-    def _add(self, point: str, to: list[Entry[Any]], call: Callable[..., Any]) -> None:
+    def _add(self, point: str, to: list[Entry[Any]], call: Callable[..., Any], words: str = "") -> None:
         if self.flags.get(FLAGS.get(point, point), True):
-            to.append(Entry(self.tier, self.plugin, call))
+            to.append(Entry(self.tier, self.plugin, call, words))
 
-    def job_order(self, key: JobKey) -> None:
-        self._add("job_order", self._hooks.job_order, key)
+    def remember(self, what: Remember[T]) -> Remembered[T]:
+        """What the plugin remembered in earlier cycles, and a way to remember more: `maar.session.memory`."""
+        assert self._memory is not None, "this session has no memory"
+        return self._memory.declare(self.plugin, what)
 
-    def queue_order(self, key: QueueKey) -> None:
+    def job_order(self, key: JobKey, words: str = "") -> None:
+        """Smaller keys go first. `words` say why to the owner of a job that goes later: `higher priority`."""
+        self._add("job_order", self._hooks.job_order, key, words)
+
+    def job_tie(self, key: JobKey, words: str = "") -> None:
+        """The same between jobs that no plugin's `job_order` distinguishes."""
+        self._add("job_order", self._hooks.job_ties, key, words)
+
+    def queue_order(self, key: Callable[[Queue], Any], words: str = "") -> None:
         """Smaller keys go first. During a cycle a queue's key may only grow."""
-        self._add("queue_order", self._hooks.queue_order, key)
+        self._add("queue_order", self._hooks.queue_order, lambda queue, _: key(queue), words)
 
-    def namespace_order(self, key: Callable[[str], Any]) -> None:
+    def queue_order_by_job(self, key: QueueKey, words: str = "") -> None:
+        """The same, also by the job that the queue would place next. The key for one job may only grow."""
+        before = len(self._hooks.queue_order)
+        self._add("queue_order", self._hooks.queue_order, key, words)
+        self._hooks.queues_by_job |= len(self._hooks.queue_order) > before
+
+    def namespace_order(self, key: Callable[[str], Any], words: str = "") -> None:
         """Smaller keys go first; namespaces are ordered before queues."""
-        self._add("namespace_order", self._hooks.namespace_order, key)
+        self._add("namespace_order", self._hooks.namespace_order, key, words)
 
-    def task_order(self, keys: Callable[[Ints], Ints]) -> None:
-        """A key for each given task of one job; smaller first."""
+    def task_order(self, keys: Callable[[Ints], Ints | None]) -> None:
+        """A key for each given task of one job; smaller first. `None`: all are equal."""
         self._add("task_order", self._hooks.task_order, keys)
 
     def victim_queue_order(self, key: Callable[[Queue, Job], Any]) -> None:
@@ -79,7 +104,7 @@ class Register:
         self._add("job_ready", self._hooks.job_ready, check)
 
     def job_nominated(self, vote: Callable[[Job], Vote]) -> None:
-        """Whether the placed and promised tasks are enough to justify evictions."""
+        """Whether the placed and nominated tasks are enough to justify evictions."""
         self._add("job_nominated", self._hooks.job_nominated, vote)
 
     def job_starving(self, check: Callable[[Job], bool]) -> None:
@@ -98,7 +123,7 @@ class Register:
         """Called when a group is admitted in this session."""
         self._add("job_enqueued", self._hooks.job_enqueued, note)
 
-    def allocatable(self, count: Allowance, why: Refusal) -> None:
+    def allocatable(self, count: Allowance, why: WhyNot) -> None:
         """How many of the wanted tasks of a shape the job's queue may have, and why not all."""
         if self.flags.get("allocatable", True):
             self._hooks.allocatable.append((Entry(self.tier, self.plugin, count), why))
@@ -112,6 +137,10 @@ class Register:
         """What a queue (by number) deserves: protections that tenants state are limited to it."""
         self._add("deserved", self._hooks.deserved, share)
 
+    def excess(self, above: Callable[[int, Job], Sequence[Excess]]) -> None:
+        """What a queue (by number) and those above it have beyond their shares, if it may lose tasks to a job."""
+        self._add("excess", self._hooks.excess, above)
+
     def preemptive(self, check: Callable[[Job, int, int], bool]) -> None:
         """Whether the job's queue may take room from other queues for a number of tasks of a shape."""
         self._add("preemptive", self._hooks.preemptive, check)
@@ -124,18 +153,26 @@ class Register:
         """Which tasks may be evicted for a job of another queue; `None` abstains."""
         self._add("reclaimable", self._hooks.reclaimable, vote)
 
-    def predicate(self, refuse: Callable[[int], Iterable[Rejection]]) -> None:
+    def predicate(self, refuse: Callable[[int], Iterable[Refusal]]) -> None:
         """The nodes that a shape may not use, by cause; placed pods must not affect the answer."""
         self._add("predicate", self._hooks.predicates, refuse)
 
-    def limit(self, limit: Callable[[int, bool], Limit | None]) -> None:
-        """How placed pods limit a shape, now or (True) after releasing pods are gone; `None`: no limit."""
-        self._add("predicate", self._hooks.limits, limit)
+    def limit(self, limit: Callable[[int, bool], Limit | None], applies: Callable[[int], bool] | None = None) -> None:
+        """How placed pods limit a shape, now or (True) after releasing pods are gone; `None`: no limit.
 
-    def one_by_one(self, nodes: int) -> None:
-        """Place pods one by one, because each placement changes the score of its node."""
+        `applies` says which shapes it may ever limit; by default all.
+        """
+        self.counter(Function(limit, applies))
+
+    def counter(self, counter: Counter, point: str = "predicate") -> None:
+        """Something besides resources that limits how many tasks fit on nodes."""
+        if self.flags.get(FLAGS.get(point, point), True):
+            self._hooks.counters.append((self.plugin, counter))
+
+    def one_by_one(self, nodes: int, applies: Callable[[int], bool] | None = None) -> None:
+        """Place pods one by one, because each placement changes scores; `applies`: which shapes, by default all."""
         limit = Limit(np.full(nodes, UNLIMITED, dtype=np.int64), coupled=True)
-        self._add("score", self._hooks.limits, lambda shape, later: limit)
+        self.counter(Function(lambda shape, later: limit, applies), "score")
 
     def score(self, score: RowScore) -> None:
         """The score of each node for a shape; called again only for rows that changed."""
@@ -157,7 +194,7 @@ class Register:
         """The score of each node for tasks of one bundle; `None` adds nothing."""
         self._add("score", self._hooks.bundle_scores, score)
 
-    def job_nodes(self, refuse: Callable[[Job], Rejection | None], fixed: bool = False) -> None:
+    def job_nodes(self, refuse: Callable[[Job], Refusal | None], fixed: bool = False) -> None:
         """The nodes that a job may not use; `fixed` if placed pods and locks never change the answer."""
         self._add("job_nodes", self._hooks.job_nodes, refuse)
         if fixed:
@@ -179,9 +216,9 @@ class Register:
         """The waiting job for which nodes should be locked."""
         self._add("target_job", self._hooks.target_job, choose)
 
-    def reserved_nodes(self, lock: Callable[[Job], None]) -> None:
+    def lock_nodes(self, lock: Callable[[Job], None]) -> None:
         """Lock one more node for the elected job."""
-        self._add("reserved_nodes", self._hooks.reserved_nodes, lock)
+        self._add("lock_nodes", self._hooks.lock_nodes, lock)
 
     def victim_tasks(self, name: Departures, *, in_preempt: bool = False) -> None:
         """Running tasks that should leave, for the action `shuffle`; with `in_preempt` also for `preempt`.
@@ -200,13 +237,18 @@ class Register:
         self._add("close", self._hooks.close, call)
 
 
-def node_by_node(fits: Callable[[int, int], str], nodes: int) -> Callable[[int], Iterable[Rejection]]:
-    """A predicate written for one node at a time: `fits(shape, row)` returns the cause of a refusal, or `""`."""
+def node_by_node(fits: Callable[[int, int], Refusal | None], nodes: int) -> Callable[[int], Iterable[Refusal]]:
+    """A predicate written for one node at a time: `fits(shape, row)` returns a refusal without nodes, or `None`."""
 
-    def refuse(shape: int) -> Iterable[Rejection]:
-        causes = [fits(shape, row) for row in range(nodes)]
-        for cause in dict.fromkeys(c for c in causes if c):
-            yield Rejection(cause, cause, np.array([c == cause for c in causes], dtype=np.bool_))
+    def refuse(shape: int) -> Iterable[Refusal]:
+        rows: dict[tuple[str, Code, str], list[int]] = {}
+        for row in range(nodes):
+            if (found := fits(shape, row)) is not None:
+                rows.setdefault((found.plugin, found.code, found.words), []).append(row)
+        for (plugin, code, words), refused in rows.items():
+            mask = np.zeros(nodes, dtype=np.bool_)
+            mask[refused] = True
+            yield Refusal(plugin, code, words, mask)
 
     return refuse
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from maar.model.jobs import Job
+from maar.session.gangs import missing
 from maar.session.session import Session
 
 OWNER = "room"
@@ -17,13 +18,13 @@ OWNER = "room"
 def lacks_room(session: Session, job: Job) -> bool:
     """Whether there is certainly too little room to start the job; false if this is not known.
 
-    While pods leave or room is promised or held, this is never known.
+    While pods leave or room is nominated or reserved, this is never known.
     """
     shape = one_shape(session, job)
     if session.state.soft or shape < 0 or job.is_elastic:
         return False
-    needs = max(job.min_member - int(session.state.job_ready[job.index]), 1) if session.hooks.gang is not None else 1
-    return session.memo.current(OWNER, shape, lambda: int(session.view(shape).fits.sum())) < needs
+    needs = max(missing(session, job, nominated=False).total, 1)
+    return session.capacity.total(shape) < needs
 
 
 def one_shape(session: Session, job: Job) -> int:

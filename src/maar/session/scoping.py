@@ -10,15 +10,18 @@ from itertools import accumulate
 
 import numpy as np
 
+from maar.model.codes import GANG_WAITS
 from maar.model.jobs import Job
 from maar.model.plan import Evict
+from maar.model.reasons import Refusal
 from maar.model.resources import Floats
 from maar.model.scope import Scope, place_of
 from maar.model.tasks import Status
 from maar.session.eviction.departures import unit_for
-from maar.session.eviction.protection import limits_claims
-from maar.session.hooks import Claim, Rejection
-from maar.session.placement import missing
+from maar.session.eviction.units import Unit
+from maar.session.eviction.victims import CandidateBook
+from maar.session.gangs import missing
+from maar.session.hooks import Claim
 from maar.session.register import Register
 from maar.session.session import Session
 
@@ -49,11 +52,11 @@ class _Borders:
         others = [kept for kept in scope.kept if kept.own is None]
         self._places = [kept.place for kept in others]
         masks = list(accumulate((kept.nodes for kept in others), np.logical_or))
-        self._kept = [Rejection("GangWaits", KEPT, mask) for mask in masks]
+        self._kept = [Refusal(NAME, GANG_WAITS, KEPT, mask) for mask in masks]
         self._own = [(kept, session.job(kept.own)) for kept in scope.kept if kept.own is not None]
         self._score: Floats | None = np.where(scope.foreign, -OWN_FIRST, 0.0) if scope.foreign.any() else None
 
-    def closed_to(self, job: Job) -> Rejection | None:
+    def closed_to(self, job: Job) -> Refusal | None:
         """The nodes that are kept for jobs of others before this one; for some jobs all nodes of other shards."""
         if not self._scope.jobs[job.index]:
             return None
@@ -62,15 +65,15 @@ class _Borders:
         if job.index not in self._scope.confined:
             return kept
         foreign = self._scope.foreign if kept is None else self._scope.foreign | kept.nodes
-        return Rejection("GangWaits", "of other shards, which could not lend them in time", foreign)
+        return Refusal(NAME, GANG_WAITS, "of other shards, which could not lend them in time", foreign)
 
-    def kept_for_own(self, job: Job) -> Rejection | None:
+    def kept_for_own(self, job: Job) -> Refusal | None:
         """The nodes that are kept for own jobs before this one, as long as those lack a part of their minimum."""
         if not self._own:
             return None
         place = place_of(job)
-        masks = [kept.nodes for kept, first in self._own if kept.place < place and missing(self._session, first)[0]]
-        return Rejection("GangWaits", KEPT, np.logical_or.reduce(masks)) if masks else None
+        masks = [kept.nodes for kept, first in self._own if kept.place < place and missing(self._session, first).total]
+        return Refusal(NAME, GANG_WAITS, KEPT, np.logical_or.reduce(masks)) if masks else None
 
     def score(self, job: Job) -> Floats | None:
         return self._score if self._scope.jobs[job.index] else None
@@ -105,14 +108,8 @@ def _grant(session: Session, job: Job, evictions: tuple[Evict, ...]) -> bool:
         whole = len(leaving) == len(session.tasks_of(victim, Status.BOUND))
         if set(unit_for(session, leaving)) != set(leaving) or (victim.subgroups and not whole):
             return False
-        claim = Claim(
-            job,
-            shape,
-            across_queues=job.queue != victim.queue,
-            priority=job.priority,
-            whole=whole and limits_claims(session),
-        )
-        if not session.hooks.victims(claim, np.array(sorted(leaving))).all():
+        claim = Claim(job, shape, across_queues=job.queue != victim.queue, priority=job.priority)
+        if not CandidateBook(session).others(claim).agreed(Unit(row, tuple(sorted(leaving)), whole)):
             return False
         for task in sorted(leaving):
             session.evict(task, job, why[task].reason, why[task].cause)

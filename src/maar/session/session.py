@@ -7,6 +7,7 @@ cycle leaves in the plan. Actions change it only through its state's verbs, insi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import ClassVar, NamedTuple
@@ -15,16 +16,19 @@ import msgspec
 import numpy as np
 
 from maar.config.config import Config
+from maar.model.codes import QUEUE_INVALID
 from maar.model.jobs import Job, OnHold, Phase
-from maar.model.plan import Cause, Elect, Expired, Lock
+from maar.model.plan import Cause, Elect, Lock
 from maar.model.queues import Queue
-from maar.model.reasons import Reason
-from maar.model.resources import Ints, Mask, total
+from maar.model.reasons import Reason, Refusal
+from maar.model.resources import Ints, Mask
 from maar.model.snapshot import Snapshot
-from maar.model.tasks import Status, among
+from maar.model.tasks import NO_TASKS, Status, among
+from maar.session.capacity import Capacity
 from maar.session.extension import Plugin
-from maar.session.hooks import Hooks, Limit, Rejection, SharedRoom
+from maar.session.hooks import Hooks, SharedRoom
 from maar.session.memo import Memo
+from maar.session.memory import ELECT, LOST, ROUND, Memory, Moment, Remembered
 from maar.session.register import Register
 from maar.session.state import State
 from maar.session.statement import Statement
@@ -53,7 +57,6 @@ class Eviction(NamedTuple):
 RESTS = "Changing"
 """The code of jobs that changed again and again while they were being started."""
 NOT_RESUMED = "suspended, and the scheduler is configured without the action `resize`, which resumes jobs"
-_NONE: Ints = np.zeros(0, dtype=np.int64)
 
 
 class Session:
@@ -63,7 +66,7 @@ class Session:
     restores them with the state. Only methods of the session write them.
     """
 
-    CACHES: ClassVar[frozenset[str]] = frozenset({"memo", "_views", "_wake", "depth"})
+    CACHES: ClassVar[frozenset[str]] = frozenset({"memo", "capacity", "_views", "_wake", "depth"})
     """Attributes that a rollback does not restore. A wake-up time stays valid even if the attempt is undone."""
 
     def __init__(self, snapshot: Snapshot, config: Config, now: float) -> None:
@@ -74,10 +77,12 @@ class Session:
         self.hooks = Hooks()
         self.depth = 0
         """How many statements are open."""
-        self.total: list[int] = total(snapshot.nodes.allocatable)
+        self.total: list[int] = snapshot.nodes.total
         """The allocatable resources of all nodes, as Python integers."""
         self.memo = Memo(self.state)
         """Caches of other modules."""
+        self.capacity = Capacity(self)
+        """What fits."""
         self.admitted: dict[int, Job] = {}
         """Job row to the job."""
         self.ungated: dict[int, Job] = {}
@@ -97,10 +102,8 @@ class Session:
         """The election at the beginning of this cycle."""
         self.locks: dict[str, Lock] = {k.node: k for k in around.locks if self._is_for_target(k)}
         """The locks of the elected job, by node; others are released."""
-        self.expired: dict[str, Expired] = {e.job: e for e in snapshot.cluster.expired if self._is_there(e.job, e.uid)}
-        """Jobs that lost their election and let others have their turn."""
-        self.rounds: dict[str, float] = {p: at for p, at in snapshot.cluster.rounds.items() if at <= now}
-        """When each plugin last evicted a round of pods. A time in the future was set before the clock was set back."""
+        self.memory = Memory(snapshot, self.state, now)
+        """What plugins and the core remember."""
         self._wake: list[float] = []
         self._views: dict[tuple[int, bool], View] = {}
 
@@ -111,13 +114,14 @@ class Session:
         for tier, options in enumerate(self.config.tiers):
             for option in options:
                 plugin: Plugin = option.build()
-                plugin.open(self, Register(self.hooks, option.name, tier, option.flags))
-        if not self.hooks.target_job:
+                plugin.open(self, Register(self.hooks, option.name, tier, option.flags, self.memory))
+        self.state.tell(counter for _, counter in self.hooks.counters if counter.listens)
+        if self.hooks.target_job:
+            self.memory.declare(ELECT, LOST)
+        else:
             self.clear_target()
-            self.state.assign(self, "expired", {})
-        evicting = {entry.plugin for entry in self.hooks.victim_tasks}
-        if not self.rounds.keys() <= evicting:
-            self.state.assign(self, "rounds", {p: at for p, at in self.rounds.items() if p in evicting})
+        for entry in self.hooks.victim_tasks:
+            self.memory.declare(entry.plugin, ROUND)
 
     def close(self) -> None:
         """Ask the closing hooks, then drop everything.
@@ -126,6 +130,7 @@ class Session:
         """
         for entry in self.hooks.close:
             entry.call()
+        self.memory.close()
         self.state.close()
         vars(self).clear()
 
@@ -154,13 +159,15 @@ class Session:
         """
 
         def find() -> list[Job]:
-            rows, scope = self.snapshot.jobs.active, self.snapshot.scope
-            if scope is not None:
-                rows = [i for i in rows if scope.jobs[i]]
-            jobs = [self.job(i) for i in rows if resting or i not in self.snapshot.resting]
-            return [job for job in jobs if self.trouble(job) is None]
+            return [job for job in self.waiting(resting) if self.trouble(job) is None]
 
         return self.memo.fixed("active", resting, find)
+
+    def waiting(self, resting: bool = False) -> list[Job]:
+        """The same with jobs that are in trouble."""
+        rows, scope = self.snapshot.jobs.active, self.snapshot.scope
+        own = rows if scope is None else [i for i in rows if scope.jobs[i]]
+        return [self.job(i) for i in own if resting or i not in self.snapshot.resting]
 
     def elastic(self) -> list[Job]:
         """Jobs whose number of workers may change."""
@@ -169,26 +176,26 @@ class Session:
     def trouble(self, job: Job) -> Reason | None:
         """Why a job cannot be considered, before any plugin is asked; `None` if it can."""
         if job.broken:
-            return Reason("maar", "Invalid", job.broken, since=self.waiting_since(job))
+            return Reason("maar", "Invalid", job.broken)
         if self.is_held(job):
-            return Reason("maar", "Held", self._why_held(job), since=self.waiting_since(job))
+            return Reason("maar", "Held", self._why_held(job))
         if job.is_suspended and not self.config.has_action("resize"):
-            return Reason("maar", "NotResumed", NOT_RESUMED, since=self.waiting_since(job))
+            return Reason("maar", "NotResumed", NOT_RESUMED)
         if job.settles is not None and self.now < job.settles:
             self.wake(job.settles)
             what = "waits for more of its pods to be created: their total number is not declared"
-            return Reason("maar", "Settling", what, since=self.waiting_since(job))
+            return Reason("maar", "Settling", what)
         if job.rests is not None and self.now < job.rests:
             self.wake(job.rests)
-            return Reason("maar", RESTS, _why_rests(job.rests), since=self.waiting_since(job))
+            return Reason("maar", RESTS, _why_rests(job.rests))
         queue = int(self.snapshot.jobs.queue[job.index])
         if self.snapshot.jobs.refused[job.index]:
-            refusal = self.snapshot.queues.refusal(job)
-            assert refusal is not None, job.key
-            return Reason("maar", refusal.code, refusal.words, queue=job.queue, since=self.waiting_since(job))
+            refused = self.snapshot.queues.refusal(job)
+            assert refused is not None, job.key
+            return refused
         if self.snapshot.queues.broken[queue]:
             why = f"queue `{job.queue}`: {self.snapshot.queues.broken[queue]}"
-            return Reason("maar", "QueueInvalid", why, queue=job.queue, since=self.waiting_since(job))
+            return Reason("maar", QUEUE_INVALID.name, why, queue=job.queue)
         return None
 
     def is_held(self, job: Job) -> bool:
@@ -201,10 +208,7 @@ class Session:
 
     def _has_started(self, job: Job) -> bool:
         """Whether it ran when the session opened. Pods of a suspended job are only not gone yet."""
-        first, last = self.snapshot.jobs.members.span(job.index)
-        if job.is_suspended:
-            return False
-        return bool((self.snapshot.tasks.status[first:last] == int(Status.BOUND)).any())
+        return not job.is_suspended and any(t.status is Status.BOUND for t in self.snapshot.tasks_of(job.index))
 
     def _why_held(self, job: Job) -> str:
         if not self._has_started(job):
@@ -236,36 +240,49 @@ class Session:
         """Record why gates of a job stay."""
         self.state.put(self.gated, job.index, reasons)
 
-    def waiting_since(self, job: Job) -> float:
-        return job.created if job.waiting_since is None else job.waiting_since
-
     def tasks_of(self, job: Job, *statuses: Status) -> Ints:
         """Its tasks in the given statuses, by number."""
         first, last = self.snapshot.jobs.members.span(job.index)
         if first == last:
-            return _NONE
+            return NO_TASKS
         found: Ints = among(statuses).take(self.state.status[first:last]).nonzero()[0]
         found += first
         return found
 
+    def on_nodes(self, tasks: Ints) -> Ints:
+        """How many of some tasks each node has."""
+        rows = self.state.node[tasks]
+        return np.bincount(rows[rows >= 0], minlength=len(self.snapshot.nodes)).astype(np.int64)
+
     def waits(self, job: Job) -> bool:
-        """Whether it has tasks without a node, with or without promised room."""
+        """Whether it has tasks without a node, with or without nominated room."""
         return bool(self.state.job_pending[job.index] + self.state.job_nominated[job.index])
 
-    def promised(self, job: Job) -> Ints:
-        """Its tasks that wait for promised room."""
-        return self.tasks_of(job, Status.NOMINATED) if self.state.job_nominated[job.index] else _NONE
+    def nominated(self, job: Job) -> Ints:
+        """Its tasks that wait for nominated room."""
+        return self.tasks_of(job, Status.NOMINATED) if self.state.job_nominated[job.index] else NO_TASKS
 
     # -- nodes and shapes
 
-    def rejections(self, shape: int) -> list[tuple[str, Rejection]]:
+    def refusals(self, shape: int) -> list[Refusal]:
         """The nodes that a shape may not use, by plugin and cause."""
 
-        def ask() -> list[tuple[str, Rejection]]:
-            found = ((entry.plugin, rejection) for entry in self.hooks.predicates for rejection in entry.call(shape))
-            return [(plugin, rejection) for plugin, rejection in found if rejection.nodes.any()]
+        def ask() -> list[Refusal]:
+            found = (refusal for entry in self.hooks.predicates for refusal in entry.call(shape))
+            return [refusal for refusal in found if refusal.nodes.any()]
 
-        return self.memo.fixed("rejections", shape, ask)
+        return self.memo.fixed("refusals", shape, ask)
+
+    def usable(self, shape: int) -> Mask:
+        """The nodes that no predicate refuses to a shape."""
+
+        def find() -> Mask:
+            open_ = np.ones(len(self.snapshot.nodes), dtype=np.bool_)
+            for refusal in self.refusals(shape):
+                open_ &= ~refusal.nodes
+            return open_
+
+        return self.memo.fixed("usable", shape, find)
 
     def view(self, shape: int, later: bool = False) -> View:
         """A shape compared with all nodes, up to date."""
@@ -276,28 +293,23 @@ class Session:
             return view
         return view.refresh()
 
-    def limits(self, shape: int, later: bool) -> list[tuple[str, Limit]]:
-        """How placed pods limit a shape; empty if they do not."""
-        found = ((e.plugin, e.call(shape, later)) for e in self.hooks.limits)
-        return [(plugin, limit) for plugin, limit in found if limit is not None]
-
     def shared_rooms(self, job: Job, shape: int) -> list[SharedRoom]:
         """What nodes take together for a job; empty if nothing limits them."""
         return [room for entry in self.hooks.shared_rooms for room in entry.call(job, shape)]
 
-    def closed_to(self, job: Job) -> list[tuple[str, Rejection]]:
+    def closed_to(self, job: Job) -> list[Refusal]:
         """The nodes that a job may not use, for any shape."""
-        found = ((e.plugin, e.call(job)) for e in self.hooks.job_nodes)
-        return [(plugin, rejection) for plugin, rejection in found if rejection is not None]
+        found = (entry.call(job) for entry in self.hooks.job_nodes)
+        return [refusal for refusal in found if refusal is not None]
 
     def open_to(self, job: Job) -> Mask | None:
         """The nodes that a job may use; `None` means all."""
         closed = self.closed_to(job)
         if not closed:
             return None
-        mask = ~closed[0][1].nodes
-        for _, rejection in closed[1:]:
-            mask &= ~rejection.nodes
+        mask = ~closed[0].nodes
+        for refusal in closed[1:]:
+            mask &= ~refusal.nodes
         return mask
 
     def ground_of(self, job: Job) -> Mask | None:
@@ -308,21 +320,26 @@ class Session:
 
     def _ground(self, job: Job) -> Mask | None:
         closed = [r for entry in self.hooks.fixed_nodes if (r := entry.call(job)) is not None]
-        return ~np.logical_or.reduce([rejection.nodes for rejection in closed]) if closed else None
+        return ~np.logical_or.reduce([refusal.nodes for refusal in closed]) if closed else None
 
     # -- acting
 
     def statement(self) -> Statement:
         return Statement(self)
 
-    def evict(self, task: int, beneficiary: Job, reason: str, cause: Cause) -> None:
-        """Evict a task for the benefit of a job."""
-        self.state.evict(task)
-        self.state.put(self.evictions, task, Eviction(beneficiary, reason, cause))
+    def evict(self, tasks: int | Sequence[int] | Ints, beneficiary: Job, reason: str, cause: Cause) -> None:
+        """Evict tasks for the benefit of a job."""
+        chosen, eviction = _each(tasks), Eviction(beneficiary, reason, cause)
+        self.state.evict(*chosen)
+        for task in chosen:
+            self.state.put(self.evictions, task, eviction)
 
-    def spare(self, task: int) -> None:
-        self.state.spare(task)
-        self.state.drop(self.evictions, task)
+    def spare(self, tasks: int | Sequence[int]) -> None:
+        """Cancel evictions of this session."""
+        chosen = _each(tasks)
+        self.state.spare(*chosen)
+        for task in chosen:
+            self.state.drop(self.evictions, task)
 
     def note(self, job: Job, reason: Reason) -> None:
         self.state.put(self.notes, job.index, (*self.notes.get(job.index, ()), reason))
@@ -377,21 +394,27 @@ class Session:
 
     def expire_target(self) -> None:
         """End an election and let other jobs have their turn."""
-        if self.elect is not None:
-            self.state.put(self.expired, self.elect.job, Expired(self.elect.job, self.now, self.elect.uid))
+        if self.target is not None:
+            self.lost.set(Moment(self.now), self.target.key)
         self.clear_target()
 
-    def forget_expired(self, job: str) -> None:
-        """The job may be elected again."""
-        self.state.drop(self.expired, job)
+    @property
+    def lost(self) -> Remembered[Moment]:
+        """Jobs that lost their election, and when: it took too long, or they then asked for more."""
+        return self.memory.of(ELECT, LOST)
+
+    def last_round(self, plugin: str) -> float:
+        """When a plugin last evicted a round of pods. A time in the future was set before the clock was set back."""
+        last = self.memory.of(plugin, ROUND).get()
+        return -math.inf if last is None or last.at > self.now else last.at
 
     def next_round(self, plugin: str, period: float) -> float:
         """When a plugin may evict a round of pods again; not after `now` if it may do so now."""
-        return self.rounds[plugin] + period if plugin in self.rounds else self.now
+        return max(self.last_round(plugin) + period, self.now)
 
     def begin_round(self, plugin: str) -> None:
         """Remember that a plugin evicts a round of pods now."""
-        self.state.put(self.rounds, plugin, self.now)
+        self.memory.of(plugin, ROUND).set(Moment(self.now))
 
     def clear_target(self) -> None:
         self.state.assign(self, "elect", None)
@@ -411,3 +434,8 @@ class Session:
 def _why_rests(until: float) -> str:
     often = "it or its pods changed again and again while Maar was starting it"
     return f"{often}; next try at {datetime.fromtimestamp(until, UTC):%H:%M:%S} UTC, and until then others get its room"
+
+
+def _each(tasks: int | Sequence[int] | Ints) -> list[int]:
+    each: list[int] = np.atleast_1d(tasks).tolist()
+    return each

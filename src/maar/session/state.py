@@ -4,14 +4,14 @@ Everything that a cycle changes is a number in an array: resources used on nodes
 queues. Columns of plugins are made here too (`column`) and are undone with the others. The cost grows with the number
 of touched rows.
 
-The verbs are `bind`, `nominate`, `withdraw` (a nomination), `hold` and `evict`. They update node, job, role and queue
-together. No other module writes to these columns.
+The verbs are `bind`, `nominate`, `withdraw` (a nomination), `reserve` and `evict`. They update node, job, role and
+queue together. No other module writes to these columns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,11 +21,17 @@ from maar.model.snapshot import Snapshot, only
 from maar.model.tasks import Status
 from maar.session.journal import Array, Journal
 
-Listener = Callable[[int, int, int], None]
-"""Called when the resources of a job change: job, shape, number of tasks (negative when tasks leave)."""
+if TYPE_CHECKING:
+    from maar.session.counters import Counter
+
+Listener = Callable[[int, int, Ints, Ints, int], None]
+"""Called when a job gets or loses tasks: job, shape, rows of nodes (-1: no known node), how many on each, 1 or -1."""
+
+NOWHERE: Ints = np.array([-1])
+ONE: Ints = np.array([1])
 
 
-class Held(NamedTuple):
+class ReservedRoom(NamedTuple):
     """Room kept for pods of a job that do not exist yet; negative counts cancel earlier room."""
 
     shape: int
@@ -39,7 +45,7 @@ class State(Journal):
     """The columns of one session."""
 
     def __init__(self, snapshot: Snapshot) -> None:
-        super().__init__()
+        super().__init__(len(snapshot.nodes))
         self.snapshot = snapshot
         self.used: Ints = snapshot.used.copy()
         self.releasing: Ints = snapshot.releasing.copy()
@@ -59,12 +65,13 @@ class State(Journal):
         """Python integers: the queue's own jobs and the jobs of all queues below it."""
         self.soft: bool = bool(self.releasing.any() or self.nominated.any())
         """Whether current room and room to come may differ."""
-        self.held: dict[int, tuple[Held, ...]] = {}
+        self.reserved: dict[int, tuple[ReservedRoom, ...]] = {}
         """Job row to the room kept for its pods."""
         self._requests: list[Array] = [
             np.array([int(x) for x in row], dtype=object) for row in snapshot.shapes.requests
         ]
         self._listeners: list[Listener] = []
+        self._counters: tuple[Counter, ...] = ()
 
     # -- for plugins
 
@@ -75,6 +82,10 @@ class State(Journal):
     def listen(self, listener: Listener) -> None:
         """Call `listener` whenever a job gets or loses tasks (not on undo, which the journal does)."""
         self._listeners.append(listener)
+
+    def tell(self, counters: Iterable[Counter]) -> None:
+        """Tell these counters which tasks come and go."""
+        self._counters = tuple(counters)
 
     def close(self) -> None:
         """Drop everything: listeners and history refer to the session."""
@@ -88,45 +99,54 @@ class State(Journal):
         self._arrive(job, shape, tasks, rows, counts, Status.BOUND)
 
     def nominate(self, job: int, shape: int, tasks: Ints, rows: Ints, counts: Ints) -> None:
-        """Promise pending tasks room that is free or being released."""
+        """Nominate room for pending tasks that is free or being released."""
         self.soften()
         self.add(self.nominated, rows, counts[:, None] * self.snapshot.shapes.requests[shape])
         self._arrive(job, shape, tasks, rows, counts, Status.NOMINATED)
 
-    def withdraw(self, task: int) -> None:
-        """Cancel a nomination: the task is pending again."""
-        row, shape, job = self._place_of(task)
-        self.add(self.nominated, row, -self.snapshot.shapes.requests[shape])
-        self._show(self.features, shape, row, -1)
-        self.add(self.status, task, np.int8(Status.PENDING - Status.NOMINATED))
-        self.add(self.node, task, -1 - row)
-        self.add(self.job_pending, job, 1)
-        self._count(job, self._role(task), shape, -1, self.job_nominated, self.role_nominated)
-        self.touch(np.array([row]))
+    def withdraw(self, *tasks: int) -> None:
+        """Cancel nominations: the tasks are pending again."""
+        for job, shape, role, chosen, rows, counts in self._alike(tasks):
+            self.add(self.nominated, rows, -counts[:, None] * self.snapshot.shapes.requests[shape])
+            self._show(self.features, shape, rows, -counts)
+            self.add(self.status, chosen, np.int8(Status.PENDING - Status.NOMINATED))
+            self.add(self.node, chosen, -1 - self.node[chosen])
+            self.add(self.job_pending, job, len(chosen))
+            for counter in self._counters:
+                counter.give_back(shape, chosen, rows, counts)
+            self._count(job, role, -len(chosen), self.job_nominated, self.role_nominated)
+            self._pay(job, shape, rows, counts, len(chosen), -1)
+            self.touch(rows)
 
-    def hold(self, job: int, shape: int, rows: Ints, counts: Ints, beside: bool = False) -> None:
+    def reserve(self, job: int, shape: int, rows: Ints, counts: Ints, beside: bool = False) -> None:
         """Keep free or releasing room for pods of a job that do not exist yet; its queue is charged."""
         self.soften()
         self.add(self.nominated, rows, counts[:, None] * self.snapshot.shapes.requests[shape])
         for feature in self.snapshot.shapes.features[shape]:
             self.add(self.features, (feature, rows), counts)
-        self._pay(job, shape, int(counts.sum()))
+        comes, number = counts.sum() > 0, np.abs(counts)
+        for counter in self._counters:
+            if comes:
+                counter.take(shape, NOWHERE[:0], rows, number, nominated=True)
+            else:
+                counter.give_back(shape, NOWHERE[:0], rows, number)
+        self._pay(job, shape, rows, number, int(number.sum()), 1 if comes else -1)
         self.touch(rows)
-        self.put(self.held, job, (*self.held.get(job, ()), Held(shape, rows, counts, beside)))
+        self.put(self.reserved, job, (*self.reserved.get(job, ()), ReservedRoom(shape, rows, counts, beside)))
 
     def let_go(self, job: int) -> None:
         """Release all room kept for pods of a job that do not exist yet."""
-        for kept in self.held.get(job, ()):
-            self.hold(job, kept.shape, kept.rows, -kept.counts, kept.beside)
+        for kept in self.reserved.get(job, ()):
+            self.reserve(job, kept.shape, kept.rows, -kept.counts, kept.beside)
 
-    def evict(self, task: int) -> None:
-        """Evict a bound task: its room is releasing, and its queue is no longer charged."""
+    def evict(self, *tasks: int) -> None:
+        """Evict bound tasks: their room is releasing, and their queues are no longer charged."""
         self.soften()
-        self._leave(task, 1)
+        self._leave(tasks, 1)
 
-    def spare(self, task: int) -> None:
-        """Cancel an eviction of this session."""
-        self._leave(task, -1)
+    def spare(self, *tasks: int) -> None:
+        """Cancel evictions of this session."""
+        self._leave(tasks, -1)
 
     def linger(self, task: int, charged: bool) -> None:
         """Count a task that is being deleted as staying: its room does not become free, and its queue may pay."""
@@ -134,13 +154,25 @@ class State(Journal):
         if row >= 0:
             self.add(self.releasing, row, -self.snapshot.shapes.requests[shape])
             self._show(self.leaving, shape, row, -1)
+            for counter in self._counters:
+                counter.leave(task, row, -1)
             self.touch(np.array([row]))
         if charged:
-            self._pay(job, shape, 1)
+            self._pay(job, shape, np.array([row]), ONE, 1, 1)
 
     def charge(self, job: int, shape: int, count: int) -> None:
         """Count tasks without a node against their job and queue, to try what the queue may still have."""
-        self._pay(job, shape, count)
+        self._pay(job, shape, NOWHERE, np.array([count]), count, 1)
+
+    def charge_queue(self, queue: int, amounts: Array) -> None:
+        """Charge amounts (negative: give back) to a queue and all above it without a job, to try what it may have."""
+        for q in self.snapshot.queues.path[queue]:
+            self.add(self.queue_allocated, q, amounts.astype(object))
+
+    def clear_queue(self, queue: int) -> None:
+        """Count a queue and all above it as having nothing, to try what it may have."""
+        for q in self.snapshot.queues.path[queue]:
+            self.add(self.queue_allocated, q, -self.queue_allocated[q])
 
     def soften(self, soft: bool = True) -> None:
         """Set whether current room and room to come may differ."""
@@ -152,55 +184,73 @@ class State(Journal):
     def _arrive(self, job: int, shape: int, tasks: Ints, rows: Ints, counts: Ints, status: Status) -> None:
         for feature in self.snapshot.shapes.features[shape]:
             self.add(self.features, (feature, rows), counts)
+        for counter in self._counters:
+            counter.take(shape, tasks, rows, counts, nominated=status is Status.NOMINATED)
         self.add(self.status, tasks, np.int8(status - Status.PENDING))
-        self.add(self.node, tasks, np.repeat(rows, counts) + 1)
+        self.add(self.node, tasks, rows.repeat(counts) + 1)
         self.add(self.job_pending, job, -len(tasks))
-        bound = status is Status.BOUND
-        self._count(
-            job,
-            self._role(int(tasks[0])),
-            shape,
-            len(tasks),
-            self.job_ready if bound else self.job_nominated,
-            self.role_ready if bound else self.role_nominated,
-        )
+        role = self._role(tasks.item(0))
+        if status is Status.BOUND:
+            self._count(job, role, len(tasks), self.job_ready, self.role_ready)
+        else:
+            self._count(job, role, len(tasks), self.job_nominated, self.role_nominated)
+        self._pay(job, shape, rows, counts, len(tasks), 1)
         self.touch(rows)
 
-    def _leave(self, task: int, n: int) -> None:
-        """Mark a bound task as leaving (1), or cancel that (-1)."""
-        row, shape, job = self._place_of(task)
-        if row >= 0:
-            self.add(self.releasing, row, n * self.snapshot.shapes.requests[shape])
-            self._show(self.leaving, shape, row, n)
-            self.touch(np.array([row]))
-        self.add(self.status, task, np.int8(n * (Status.RELEASING - Status.BOUND)))
-        self._count(job, self._role(task), shape, -n, self.job_ready, self.role_ready)
+    def _leave(self, tasks: Sequence[int], n: int) -> None:
+        """Mark bound tasks as leaving (1), or cancel that (-1)."""
+        for job, shape, role, chosen, rows, counts in self._alike(tasks):
+            known = rows >= 0
+            here, leaving = rows[known], n * counts[known]
+            if len(here):
+                self.add(self.releasing, here, leaving[:, None] * self.snapshot.shapes.requests[shape])
+                self._show(self.leaving, shape, here, leaving)
+                for counter in self._counters:
+                    for task, row in zip(chosen.tolist(), self.node[chosen].tolist(), strict=True):
+                        if row >= 0:
+                            counter.leave(task, row, n)
+                self.touch(here)
+            self.add(self.status, chosen, np.int8(n * (Status.RELEASING - Status.BOUND)))
+            self._count(job, role, -n * len(chosen), self.job_ready, self.role_ready)
+            self._pay(job, shape, rows, counts, len(chosen), -n)
 
-    def _count(self, job: int, role: int, shape: int, n: int, of_job: Ints, of_role: Ints) -> None:
+    def _alike(self, tasks: Sequence[int]) -> Iterator[tuple[int, int, int, Ints, Ints, Ints]]:
+        """Placed tasks by job, shape and role, in the order of their nodes (-1: no known node): how many on each."""
+        table, roles = self.snapshot.tasks, self.snapshot.jobs.task_role
+        parts: dict[tuple[int, int, int], list[int]] = {}
+        for task in tasks:
+            parts.setdefault((table.job.item(task), table.shape.item(task), roles.item(task)), []).append(task)
+        for (job, shape, role), members in parts.items():
+            on = self.node[members]
+            rows, counts = np.unique(on, return_counts=True)
+            yield job, shape, role, np.array(members)[np.argsort(on, kind="stable")], rows, counts
+
+    def _count(self, job: int, role: int, n: int, of_job: Ints, of_role: Ints) -> None:
         self.add(of_job, job, n)
         self.add(of_role, role, n)
-        self._pay(job, shape, n)
 
-    def _pay(self, job: int, shape: int, n: int) -> None:
+    def _pay(self, job: int, shape: int, rows: Ints, counts: Ints, total: int, sign: int) -> None:
+        """Charge tasks to their job and queue (-1: give back): `counts[i]` on `rows[i]`, in total so many."""
+        n = sign * total
         self.add(self.job_allocated, job, n * self.snapshot.shapes.requests[shape])
-        queue = self.snapshot.jobs.queue[job]
+        queue = self.snapshot.jobs.queue.item(job)
         if queue >= 0:
             amount = self._requests[shape] * n
             for q in self.snapshot.queues.path[queue]:
                 self.add(self.queue_allocated, q, amount)
         for listener in self._listeners:
-            listener(job, shape, n)
+            listener(job, shape, rows, counts, sign)
 
-    def _show(self, column: Ints, shape: int, row: int, n: int) -> None:
+    def _show(self, column: Ints, shape: int, rows: Ints | int, counts: Ints | int) -> None:
         for feature in self.snapshot.shapes.features[shape]:
-            self.add(column, (feature, row), n)
+            self.add(column, (feature, rows), counts)
 
     def _place_of(self, task: int) -> tuple[int, int, int]:
         tasks = self.snapshot.tasks
-        return int(self.node[task]), int(tasks.shape[task]), int(tasks.job[task])
+        return self.node.item(task), tasks.shape.item(task), tasks.job.item(task)
 
     def _role(self, task: int) -> int:
-        return int(self.snapshot.jobs.task_role[task])
+        return self.snapshot.jobs.task_role.item(task)
 
 
 def queue_sums(snapshot: Snapshot, of_jobs: Ints) -> Array:
@@ -209,10 +259,11 @@ def queue_sums(snapshot: Snapshot, of_jobs: Ints) -> Array:
     own = np.zeros((queues, resources), dtype=object)
     queue = snapshot.jobs.queue
     known = queue >= 0
+    place = (queue[known, None] * resources + np.arange(resources)).ravel()
     for half, shift in ((of_jobs[known] >> 32, 32), (of_jobs[known] & 0xFFFFFFFF, 0)):
-        part = np.zeros((queues, resources), dtype=np.int64)
-        np.add.at(part, queue[known], half)
-        own += part.astype(object) * (1 << shift)
+        # Sums of floats, ten times as fast, and exact: two million jobs with half an integer each stay below 2**53.
+        part = np.bincount(place, weights=half.ravel(), minlength=queues * resources).astype(np.int64)
+        own += part.reshape(queues, resources).astype(object) * (1 << shift)
     sums = np.zeros_like(own)
     for q in range(queues):
         for above in snapshot.queues.path[q]:

@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from maar.model.jobs import Closeness, Job, SubgroupPolicy
+from maar.model.minimum import Division, Gap, Lack
 from maar.model.resources import Ints, Mask
-from maar.model.tasks import Status, Subgroup, among
+from maar.model.tasks import READY, Status, Subgroup, among
 
 if TYPE_CHECKING:
     from maar.session.placement import Group
     from maar.session.session import Session
 
 OWNER = "subgroups"
-READY = (Status.BOUND, Status.SUCCEEDED)
-PROMISED = (*READY, Status.NOMINATED)
-USABLE = (*PROMISED, Status.PENDING)
+WITH_ROOM = (*READY, Status.NOMINATED)
+USABLE = (*WITH_ROOM, Status.PENDING)
 UNDIVIDED = -1
 """In place of the number of a subgroup: the task is in none."""
 
@@ -41,13 +41,11 @@ class Subgroups:
         known = sorted({subgroup for subgroup in stated if subgroup is not None}, key=_key)
         number = {subgroup: i for i, subgroup in enumerate(known)}
         self._of: Ints = np.array([UNDIVIDED if s is None else number[s] for s in stated], dtype=np.int64)
-        is_gang = session.hooks.gang is not None
         self.policies: tuple[SubgroupPolicy, ...] = job.subgroups
-        self.policy: Ints = np.array([subgroup.policy for subgroup in known], dtype=np.int64)
-        sizes = np.array([policy.size if is_gang else 1 for policy in job.subgroups], dtype=np.int64)
-        self.size: Ints = sizes[self.policy]
-        """How many tasks of each subgroup start together."""
-        self.least: Ints = np.array([policy.least if is_gang else 0 for policy in job.subgroups], dtype=np.int64)
+        # Without the gang plugin each task starts alone.
+        rules = job.subgroups if session.hooks.gang is not None else [SubgroupPolicy(p.name) for p in job.subgroups]
+        self.division = Division.by(rules, known)
+        self.policy, self.size = self.division.policy, self.division.size
         self.names: list[str] = ["/".join((job.subgroups[s.policy].name, *s.values)) for s in known]
 
     def __len__(self) -> int:
@@ -76,12 +74,7 @@ class Subgroups:
 
     def complete(self, statuses: tuple[Status, ...]) -> Ints:
         """How many subgroups of each policy have their size in the given statuses."""
-        whole = self.count(statuses) >= self.size
-        return np.bincount(self.policy[whole], minlength=len(self.policies)).astype(np.int64)
-
-    def are_enough(self, statuses: tuple[Status, ...]) -> bool:
-        """Whether every policy has its least number of subgroups in the given statuses."""
-        return bool((self.complete(statuses) >= self.least).all())
+        return self.division.complete(self.count(statuses))
 
     def in_part(self) -> list[int]:
         """The subgroups that run in part: they hold room and cannot work."""
@@ -98,28 +91,6 @@ def _key(subgroup: Subgroup) -> tuple[int, tuple[tuple[int, str], ...]]:
     """Subgroups by policy, then by values; numbers in their order."""
     values = ((int(v) if v.isdecimal() and len(v) < 10 else -1, v) for v in subgroup.values)
     return subgroup.policy, tuple(values)
-
-
-class Lack(NamedTuple):
-    """What a job lacks of its minimum."""
-
-    pods: int
-    roles: dict[int, int]
-    policies: list[int]
-    """How many more subgroups of each policy must be complete."""
-
-
-def pods_lacking(session: Session, job: Job) -> int:
-    """How many tasks complete the least number of subgroups."""
-    book = subgroups_of(session, job)
-    have, lacking = book.count(PROMISED), 0
-    short = np.maximum(book.least - book.complete(PROMISED), 0).tolist()
-    for policy, number in enumerate(short):
-        if number:
-            open_ = (book.policy == policy) & (have < book.size)
-            each = np.sort(book.size[open_] - have[open_])[:number]
-            lacking += int(each.sum()) + (number - len(each)) * book.policies[policy].size
-    return lacking
 
 
 class Part(NamedTuple):
@@ -145,7 +116,7 @@ class Assembly:
     def __init__(self, session: Session, job: Job, groups: Iterable[Group], put: Put) -> None:
         self._book = subgroups_of(session, job)
         self._put = put
-        self._have = self._book.count(PROMISED)
+        self._have = self._book.count(WITH_ROOM)
         self._failed: set[tuple[object, ...]] = set()
         """Parts that did not fit. An equal part does not fit either: room only becomes less."""
         self._loose: list[Group] = []
@@ -185,20 +156,16 @@ class Assembly:
         else:
             self._loose.extend(rest)
 
-    def complete(self, lack: Lack) -> bool:
+    def complete(self, lack: Lack[int]) -> bool:
         """Put what a job lacks of its minimum: subgroups, then role minimums, then the minimum of the job."""
-        policies, roles, pods = list(lack.policies), dict(lack.roles), lack.pods
-        placed = 0
+        policies, gap = list(lack.policies), Gap(lack.pods, lack.roles)
 
         def count(part: Part, n: int) -> int:
-            nonlocal placed
             left = n
             for group, wanted in part.needs:
                 here = min(wanted, left)
                 left -= here
-                if group.role in roles:
-                    roles[group.role] -= here
-            placed += n
+                gap.fill(group.role, here)
             return n
 
         waiting = []
@@ -211,27 +178,21 @@ class Assembly:
         if any(number > 0 for number in policies):
             return False
 
-        def by_role(group: Group) -> int:
-            return max(roles.get(group.role, 0), 0)
-
-        def in_all(_: Group) -> int:
-            return max(pods - placed, 0)
-
-        def take(useful: Callable[[Group], int], divided: bool) -> None:
+        def take(useful: Callable[[int], int], divided: bool) -> None:
             for i, group in enumerate(self._loose):
-                wanted = min(useful(group), len(group.tasks))
+                wanted = min(useful(group.role), len(group.tasks))
                 if wanted and (group.subgroup >= 0) is divided:
                     done = count(part := single(group, wanted), self._offer(part))
                     self._loose[i] = group._replace(tasks=group.tasks[done:])
 
-        for useful in (by_role, in_all):
+        for useful in (gap.of_role, gap.of_any):
             take(useful, divided=False)
             waiting = [p for p in waiting if not self._helps(p, useful) or not count(p, self._offer(p))]
             take(useful, divided=True)
-        return placed >= pods and all(number <= 0 for number in roles.values())
+        return gap.is_filled
 
-    def _helps(self, part: Part, useful: Callable[[Group], int]) -> bool:
-        return any(useful(group) > 0 for group, _ in part.needs)
+    def _helps(self, part: Part, useful: Callable[[int], int]) -> bool:
+        return any(useful(group.role) > 0 for group, _ in part.needs)
 
     def grow(self, steps: int, at_least: int, chosen: Callable[[Part], bool]) -> int:
         """Put some more: whole subgroups first, then single tasks; about one of `steps` of what waits.

@@ -1,13 +1,16 @@
 """The order of service: namespaces, then queues, then jobs, by the orders of the plugins.
 
 Every action that shares room uses it. A queue's key changes when the queue gets something, and keys only grow during a
-cycle. So a heap with stale keys is enough: the first entry is checked again, and put back if it is no longer first.
+cycle. So a heap with stale keys is enough: the first entry is checked again, and put back if it is no longer first. The
+key may depend on the job that the queue would place next; a queue that gets another first job is then put into the heap
+once more.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from maar.model.jobs import Job
@@ -45,11 +48,11 @@ class Turns:
         if queues is None:
             queues = self._queues[namespace] = []
             heapq.heappush(self._namespaces, (hooks.namespace_key(namespace), namespace))
-        jobs = self._jobs.get((namespace, job.queue))
-        if jobs is None:
-            jobs = self._jobs[namespace, job.queue] = []
-            heapq.heappush(queues, (self._queue_key(job.queue), job.queue))
+        jobs = self._jobs.setdefault((namespace, job.queue), [])
+        is_new = not jobs
         heapq.heappush(jobs, (hooks.job_key(job), job.index))
+        if is_new or (hooks.queues_by_job and jobs[0][1] == job.index):
+            heapq.heappush(queues, (self._queue_key(namespace, job.queue), job.queue))
 
     def next(self) -> Job | None:
         """Remove and return the next job; overused queues are skipped if `skip_overused` is set."""
@@ -57,13 +60,17 @@ class Turns:
             namespace = _first(self._namespaces, self._session.hooks.namespace_key)
             queues = self._queues[namespace]
             while queues:
-                queue = _first(queues, self._queue_key)
+                queue = _first(queues, partial(self._queue_key, namespace))
+                if (namespace, queue) not in self._jobs:
+                    heapq.heappop(queues)  # put into the heap more than once
+                    continue
                 if self._overused(queue):
                     heapq.heappop(queues)
                     del self._jobs[namespace, queue]
                     continue
-                job = self._pop(self._jobs[namespace, queue])
+                job = self._head(self._jobs[namespace, queue])
                 if job is not None:
+                    heapq.heappop(self._jobs[namespace, queue])
                     return job
                 heapq.heappop(queues)
                 del self._jobs[namespace, queue]
@@ -71,16 +78,19 @@ class Turns:
             del self._queues[namespace]
         return None
 
-    def _pop(self, jobs: list[tuple[Key, int]]) -> Job | None:
+    def _queue_key(self, namespace: str, queue: str) -> Key:
+        queues, hooks = self._session.snapshot.queues, self._session.hooks
+        first = self._head(self._jobs.get((namespace, queue), [])) if hooks.queues_by_job else None
+        return hooks.queue_key(queues.queues[queues.number[queue]], first)
+
+    def _head(self, jobs: list[tuple[Key, int]]) -> Job | None:
+        """The next job of a queue, after those that have no turn."""
         while jobs:
-            job = self._session.job(heapq.heappop(jobs)[1])
+            job = self._session.job(jobs[0][1])
             if self._skip is None or not self._skip(self._session, job):
                 return job
+            heapq.heappop(jobs)
         return None
-
-    def _queue_key(self, queue: str) -> Key:
-        queues = self._session.snapshot.queues
-        return self._session.hooks.queue_key(queues.queues[queues.number[queue]])
 
     def _overused(self, queue: str) -> bool:
         if not self._skip_overused:

@@ -2,7 +2,7 @@
 
 A view is made when a shape is first placed in a session, and kept. Predicates run once for all nodes; after a placement
 only changed rows are counted and scored again. *Room now* can be bound at once; *room to come* adds releasing room.
-Both exclude room promised to nominated tasks.
+Both exclude room of nominated tasks.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from maar.model.fitting import Mode, count, free, rows_of
 from maar.model.resources import Floats, Ints, Mask
 
 if TYPE_CHECKING:
-    from maar.session.hooks import Rejection
+    from maar.model.reasons import Refusal
     from maar.session.session import Session
 
 
@@ -27,46 +28,54 @@ class View:
         self._later = later
         self.shape = shape
         self.request: Ints = session.snapshot.shapes.requests[shape]
-        self._dims: list[int] = np.flatnonzero(self.request).tolist()
-        self.causes: list[tuple[str, Rejection]] = session.rejections(shape)
-        self.open: Mask = np.ones(len(session.snapshot.nodes), dtype=np.bool_)
-        for _, rejection in self.causes:
-            self.open &= ~rejection.nodes
+        self.causes: list[Refusal] = session.refusals(shape)
+        self.open: Mask = session.usable(shape)
         self._cursor = self._state.cursor
         self.fits: Ints = self._count(slice(None))
         """How many tasks of the shape each node takes."""
-        self.score: Floats = self._score(slice(None))
+        self.total = int(self.fits.sum())
+        """How many tasks all nodes take together."""
+        self.score: Floats = self._score(slice(None), len(self.fits))
+        self._ranked: Floats = _ranked(self.fits, self.score)
+        self._most = int(self.fits.max(initial=0))
+        """How many tasks of the shape a node takes at most, when the view was made: only to choose the faster way."""
 
     def refresh(self) -> View:
         """Count and score the rows that changed since the last call."""
         rows, self._cursor = self._state.touched_since(self._cursor)
         if rows is not None:
-            self.fits[rows] = self._count(rows)
-            self.score[rows] = self._score(rows)
+            fits, score = self._count(rows), self._score(rows, len(rows))
+            self.total += int(np.add.reduce(fits - self.fits.take(rows)))
+            self.fits[rows] = fits
+            self.score[rows] = score
+            self._ranked[rows] = _ranked(fits, score)
         return self
+
+    def best(self, fits: Ints, score: Floats, wanted: int) -> tuple[Ints, Ints]:
+        """`best_first`, faster if fits and scores are those of this view: nothing else limits the tasks."""
+        if fits is not self.fits or score is not self.score:
+            return best_first(fits, score, wanted)
+        few = _few(fits, self._ranked, wanted) if self._most * FEW >= wanted else None
+        return _sorted(fits, score, wanted) if few is None else few
 
     def free(self, rows: Ints | slice, dim: int) -> Ints:
         """The free amount of one resource on these nodes for tasks of this shape; may be negative."""
-        state, table = self._state, self._session.snapshot.nodes.allocatable
-        idle = table[rows, dim] - state.used[rows, dim]
-        if not state.soft:
-            return idle
-        promised = state.nominated[rows, dim] - state.releasing[rows, dim]
-        return idle - (promised if self._later else np.maximum(promised, 0))
+        return free(self._mode, self._session.snapshot.nodes.allocatable, self._state, rows, dim)
+
+    @property
+    def _mode(self) -> Mode:
+        if not self._state.soft:
+            return Mode.IDLE
+        return Mode.LATER if self._later else Mode.NOW
 
     def _count(self, rows: Ints | slice) -> Ints:
-        counts: Ints | None = None
-        for dim in self._dims:
-            fit = self.free(rows, dim) // self.request[dim]
-            counts = fit if counts is None else np.minimum(counts, fit, out=counts)
-        if counts is None:
-            counts = np.full(self.open[rows].shape, len(self._state.status), dtype=np.int64)
-        np.maximum(counts, 0, out=counts)
-        counts *= self.open[rows]
+        room = free(self._mode, self._session.snapshot.nodes.allocatable, self._state, rows)
+        counts = count(room, self.request)
+        counts *= rows_of(self.open, rows)
         return counts
 
-    def _score(self, rows: Ints | slice) -> Floats:
-        scores = np.zeros(self.open[rows].shape, dtype=np.float64)
+    def _score(self, rows: Ints | slice, nodes: int) -> Floats:
+        scores = np.zeros(nodes, dtype=np.float64)
         for entry in self._session.hooks.scores:
             scores += entry.call(self.shape, rows)
         return scores
@@ -77,10 +86,14 @@ def best_first(fits: Ints, score: Floats, wanted: int) -> tuple[Ints, Ints]:
 
     Ties go to the lower row, which is the earlier name.
     """
+    few = _few(fits, _ranked(fits, score), wanted) if int(fits.max(initial=0)) * FEW >= wanted else None
+    return _sorted(fits, score, wanted) if few is None else few
+
+
+def _sorted(fits: Ints, score: Floats, wanted: int) -> tuple[Ints, Ints]:
+    """`best_first` by sorting all nodes."""
     rows = fits.nonzero()[0]
     if len(rows) > wanted:
-        if (few := _few(rows, fits, score, wanted)) is not None:
-            return few
         # At most `wanted` nodes are needed: drop the nodes that score less than the last of them.
         scores = score[rows]
         lowest = np.partition(scores, len(rows) - wanted)[len(rows) - wanted]
@@ -99,19 +112,28 @@ FEW = 8
 """Nodes up to which taking the best one again and again is faster than sorting. Measured."""
 
 
-def _few(rows: Ints, fits: Ints, score: Floats, wanted: int) -> tuple[Ints, Ints] | None:
-    """The same as `best_first` where a few nodes are enough; `None` where they are not."""
-    if fits.max() * FEW < wanted:
-        return None
-    scores, taken, counts = score[rows], [], []
+def _few(fits: Ints, ranked: Floats, wanted: int) -> tuple[Ints, Ints] | None:
+    """`best_first` where a few nodes are enough; `None` where they are not."""
+    taken: list[int] = []
+    counts: list[int] = []
+    left = ranked
     for _ in range(FEW):
-        at = scores.argmax()
-        row = rows.item(at)
-        most = fits.item(row)
+        row = int(left.argmax())
+        if left.item(row) == -np.inf:
+            break  # no other node has room
         taken.append(row)
-        counts.append(min(most, wanted))
-        wanted -= most
-        if wanted <= 0:
-            return np.array(taken, dtype=np.int64), np.array(counts, dtype=np.int64)
-        scores[at] = -np.inf
-    return None
+        counts.append(min(fits.item(row), wanted))
+        wanted -= counts[-1]
+        if not wanted:
+            break
+        if left is ranked:
+            left = ranked.copy()
+        left[row] = -np.inf
+    else:
+        return None
+    return np.array(taken, dtype=np.int64), np.array(counts, dtype=np.int64)
+
+
+def _ranked(fits: Ints, score: Floats) -> Floats:
+    """The score of nodes that take a task."""
+    return np.where(fits > 0, score, -np.inf)

@@ -2,7 +2,7 @@
 
 One object for the whole cluster, written by compare-and-swap. Each method returns a new map, to be written in place of
 the version that it was made from. What must have happened before (requests settled, wants ended) is the caller's duty:
-the rules are in docs/shards.md.
+the rules are in docs/shards-proof.md.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -51,10 +51,6 @@ class ShardMap(msgspec.Struct, frozen=True):
     def knows(self, shard: int) -> bool:
         """Whether a shard is wanted, or was once: only such a shard may own anything."""
         return 0 <= shard < self.shards or shard in self.epochs
-
-    def owns_anything(self, shard: int) -> bool:
-        """Whether anything belongs to a shard. A shard beyond the wanted number is held until nothing does."""
-        return shard in self.slots or shard in self.nodes.values() or shard in self.queues.values()
 
     def members(self) -> list[int]:
         """The shards that need a holder: the wanted ones, and others that still own something."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from msgspec.structs import replace
 
-from maar.model.plan import Hold, Nominate, Plan
+from maar.model.plan import Nominate, Plan, Reserve
 from maar.model.resources import Mask
 from maar.model.snapshot import Snapshot
 from maar.model.tasks import Status
@@ -43,17 +43,17 @@ def after(sharing: Sharing, shard: int, taken: Step) -> Sharing:
     return Sharing(owners, (*others, *taken.wants))
 
 
-def with_promises_to_others(plan: Plan, snapshot: Snapshot, own: Mask) -> Plan:
-    """The plan of a shard with the room that is promised to the jobs of others: a plan carried out states all of it."""
+def with_room_of_others(plan: Plan, snapshot: Snapshot, own: Mask) -> Plan:
+    """The plan of a shard with the room of the jobs of others: a plan carried out states all of it."""
     tasks, names = snapshot.tasks, snapshot.nodes.names
     theirs = np.flatnonzero((tasks.status == Status.NOMINATED) & ~own[tasks.job]).tolist()
     nominate = [Nominate(tasks.tasks[t].key, names[tasks.node[t]]) for t in theirs]
-    hold = []
+    reserve = []
     for row in snapshot.jobs.elastic:
         job = snapshot.jobs.jobs[row]
         if job.elastic is not None and not own[row]:
-            hold += [Hold.at(job.key, place, count) for place, count in job.elastic.holds]
-    return replace(plan, nominate=(*plan.nominate, *nominate), hold=(*plan.hold, *hold))
+            reserve += [Reserve.at(job.key, place, count) for place, count in job.elastic.reserved]
+    return replace(plan, nominate=(*plan.nominate, *nominate), reserve=(*plan.reserve, *reserve))
 
 
 def grown(standing: Standing, nodes: frozenset[str], queues: frozenset[str]) -> Standing:

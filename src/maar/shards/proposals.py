@@ -1,7 +1,7 @@
 """What should belong to another shard: the moves that a ShardMap and a cluster propose.
 
 Nothing here moves anything. The shard that owns a slot, node or queue settles what it sent, and then writes the move
-into the map (rules 5 and 8 of docs/shards.md). The reasons to move:
+into the map (rules 5 and 8 of docs/shards-proof.md). The reasons to move:
 
 - the number of shards: slots move as `balanced` says, with the names in them;
 - racks: nodes of one rack should be in one shard, the one of the rack's own slot;

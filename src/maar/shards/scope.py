@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 
+from maar.model.minimum import with_minimum
 from maar.model.plan import Evict
 from maar.model.resources import Mask
 from maar.model.scope import Kept, Scope
@@ -34,7 +35,8 @@ def scope_of(
     kept = tuple(Kept(w.place, rows_of(snapshot, w.nodes), row) for w, row in zip(wants, own, strict=True))
     away = {rows[key] for key, uid in confined if key in rows and table.jobs[rows[key]].uid == uid}
     # A gang that runs in part may use any node: otherwise it would be released although it fits.
-    away = {row for row in away if not 0 < table.ready[row] < table.minimum[row]}
+    whole = with_minimum(snapshot) if away else ()
+    away = {row for row in away if whole[row] or not table.ready[row]}
     return Scope(jobs, foreign, kept, frozenset(away), _asked(snapshot, jobs, owners, wants))
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -17,12 +18,15 @@ from msgspec.structs import replace
 
 from maar.config.config import Config
 from maar.decide import decide
-from maar.model.plan import Bind, Evict, Expired, Plan, Wait
+from maar.model.facts import About, Fact, joined
+from maar.model.fitting import Mode
+from maar.model.minimum import has_minimum
+from maar.model.plan import Bind, Evict, Nominate, Plan, Reserve, Resize, Resume, Suspend, Target, Wait
 from maar.model.reasons import Reason
 from maar.model.resources import Mask
 from maar.model.scope import Scope
 from maar.model.snapshot import Snapshot
-from maar.model.tasks import Status
+from maar.model.tasks import READY, Status
 from maar.session.uncovered import uncovered
 from maar.shards.election import first_elected, want_of_elected, with_election
 from maar.shards.map import ShardMap
@@ -33,6 +37,8 @@ from maar.shards.wants import Pause, Want, paused, want_of
 
 Id = tuple[str, str]
 """Key and uid of a job."""
+P = TypeVar("P", Bind, Nominate)
+J = TypeVar("J", Reserve, Resize, Suspend, Resume, Target)
 
 
 class Standing(msgspec.Struct, frozen=True):
@@ -116,11 +122,16 @@ def step(snapshot: Snapshot, config: Config, now: float, standing: Standing) -> 
         # An own job no longer wants some nodes that were kept for it. Other jobs may fit there without evictions.
         scope, division, wants = decided({want.id: want for want in wants})
     own = division.plan(wants)
-    lends = _lends(snapshot, scope, standing, own, wants, others, elected, ended)
+    lends = _Lending(snapshot, scope, standing, own, wants).lends(others, elected, ended)
     lends += division.gathered(wants)
     mine = want_of_elected(snapshot, scope, own, standing.owners, standing.wants, now)
     wants = wants if mine is None else tuple(sorted((*wants, mine), key=lambda w: w.place))
     return Step(own, wants, lends, pauses)
+
+
+def _of(items: Iterable[J], jobs: set[str]) -> tuple[J, ...]:
+    """Those that are about these jobs."""
+    return tuple(item for item in items if item.job in jobs)
 
 
 def _nodes(wants: Iterable[Want]) -> set[str]:
@@ -203,8 +214,8 @@ class _Division:
     def _read(self) -> None:
         number = self._snapshot.jobs.number
         rooms = [(self._row(bind.task), bind.node) for bind in self._plan.bind]
-        rooms += [(self._row(promise.task), promise.node) for promise in self._plan.nominate]
-        rooms += [(number[hold.job], hold.node) for hold in self._plan.hold]
+        rooms += [(self._row(nominate.task), nominate.node) for nominate in self._plan.nominate]
+        rooms += [(number[reserve.job], reserve.node) for reserve in self._plan.reserve]
         for bind in self._plan.bind:
             self._binds.setdefault(self._row(bind.task), []).append(bind)
         for row, node in rooms:
@@ -216,18 +227,12 @@ class _Division:
 
     def _is_enough(self, row: int) -> bool:
         """Whether a job has its minimum with only those binds that are on own nodes."""
-        table, tasks = self._snapshot.jobs, self._snapshot.tasks
-        job = table.jobs[row]
+        tasks, job = self._snapshot.tasks, self._snapshot.jobs.jobs[row]
         if job.elastic is not None or job.subgroups:
             return False
         here = [b.task for b in self._binds.get(row, ()) if b.node in self._standing.uses]
-        if table.ready[row] + len(here) < max(job.min_member, 1):
-            return False
-        if not job.role_min:
-            return True
-        roles = [tasks.tasks[tasks.number[task]].role for task in here]
-        ready = {role.name: int(table.role_ready[role.index]) for role in table.roles[row]}
-        return all(ready.get(role, 0) + roles.count(role) >= least for role, least in job.role_min.items())
+        ready = [t for t in self._snapshot.tasks_of(row) if t.status in READY]
+        return has_minimum(job, ready + [tasks.tasks[tasks.number[task]] for task in here])
 
     def wants(self, before: Mapping[Id, Want], now: float) -> list[Want]:
         """A want for each job that needs other shards. A want of before stands until its job is bound.
@@ -254,35 +259,40 @@ class _Division:
 
     def plan(self, wants: tuple[Want, ...]) -> Plan:
         """The part of the plan that the shard carries out."""
-        plan, number, uses = self._plan, self._snapshot.jobs.number, self._standing.uses
-        later = {self._snapshot.jobs.jobs[row].key for row in self._withheld | self._asking}
-        own = {self._snapshot.jobs.jobs[row].key for row in np.flatnonzero(self._scope.jobs).tolist()}
-
-        def is_done(job: str) -> bool:
-            return job in own and number[job] not in self._withheld
-
+        plan, uses, jobs = self._plan, self._standing.uses, self._snapshot.jobs.jobs
+        later = {jobs[row].key for row in self._withheld | self._asking}
+        own = {jobs[row].key for row in np.flatnonzero(self._scope.jobs).tolist()}
+        done = own - {jobs[row].key for row in self._withheld}
         evict = [e for e in plan.evict if self._is_own(e.task)]
         spared = {self._key(e.task) for e in evict if e.beneficiary in later}
-        sized = {change.job for change in plan.resize} | {change.job for change in plan.suspend}
-        gone = self._gone_for_others(evict, later)
-        evict = [e for e in evict if e.beneficiary not in later or self._key(e.task) in gone]
-        evict = [e for e in evict if self._key(e.task) not in sized]
-        tasks = (*(bind.task for bind in plan.bind), *(promise.task for promise in plan.nominate))
-        places = {task for task in tasks if is_done(self._key(task))}
+
+        def here(places: Iterable[P]) -> tuple[P, ...]:
+            return tuple(at for at in places if at.node in uses and self._key(at.task) in done)
+
         part = replace(
             plan,
-            bind=tuple(b for b in plan.bind if b.task in places and b.node in uses),
-            nominate=tuple(n for n in plan.nominate if n.task in places and n.node in uses),
-            evict=tuple(evict),
-            hold=tuple(hold for hold in plan.hold if is_done(hold.job)),
-            resize=tuple(r for r in plan.resize if is_done(r.job) and r.job not in spared),
-            suspend=tuple(s for s in plan.suspend if s.job in own and s.job not in spared),
-            resume=tuple(r for r in plan.resume if is_done(r.job)),
-            targets=tuple(t for t in plan.targets if t.job in own),
+            bind=here(plan.bind),
+            nominate=here(plan.nominate),
+            evict=self._leaving(evict, later),
+            reserve=_of(plan.reserve, done),
+            resize=_of(plan.resize, done - spared),
+            suspend=_of(plan.suspend, own - spared),
+            resume=_of(plan.resume, done),
+            targets=_of(plan.targets, own),
             waiting=self._waiting([want for want in wants if want.job in later]),
-            expired=self._expired(own),
+            facts=joined(self._snapshot.cluster.facts, plan.facts, lambda fact: self._decides_on(fact, own)),
         )
         return self._within(part)
+
+    def _leaving(self, evict: list[Evict], later: set[str]) -> tuple[Evict, ...]:
+        """The own tasks that are evicted: not for jobs that have to wait, and none of a job that shrinks or stops."""
+        sized = {change.job for change in self._plan.resize} | {change.job for change in self._plan.suspend}
+        gone = self._gone_for_others(evict, later)
+        return tuple(
+            e
+            for e in evict
+            if (e.beneficiary not in later or self._key(e.task) in gone) and self._key(e.task) not in sized
+        )
 
     def _gone_for_others(self, evict: list[Evict], later: set[str]) -> set[str]:
         """The jobs that leave whole, and not only for jobs that have to wait: none of their pods could stay alone."""
@@ -300,8 +310,8 @@ class _Division:
         told = {wait.job for wait in part.waiting}
         waits = (Wait(job, (full(queue, self._since(job)),)) for job, queue in left_out.items() if job not in told)
         bind = tuple(b for b in part.bind if self._key(b.task) not in left_out)
-        resume, hold = (tuple(r for r in of if r.job not in left_out) for of in (part.resume, part.hold))
-        return replace(part, bind=bind, resume=resume, hold=hold, waiting=(*part.waiting, *waits))
+        resume, reserve = (tuple(r for r in of if r.job not in left_out) for of in (part.resume, part.reserve))
+        return replace(part, bind=bind, resume=resume, reserve=reserve, waiting=(*part.waiting, *waits))
 
     def _key(self, task: str) -> str:
         return self._snapshot.jobs.jobs[self._row(task)].key
@@ -320,65 +330,79 @@ class _Division:
 
     def _since(self, key: str) -> float:
         job = self._snapshot.jobs.jobs[self._snapshot.jobs.number[key]]
-        return job.created if job.waiting_since is None else job.waiting_since
+        return job.waits_since
 
-    def _expired(self, own: set[str]) -> tuple[Expired, ...]:
-        """Lost elections of the whole cluster: those of other shards stay as they are."""
-        lost = [e for e in self._snapshot.cluster.expired if e.job not in own]
-        lost += [e for e in self._plan.expired if e.job in own]
-        return tuple(sorted(lost, key=lambda e: e.job))
+    def _decides_on(self, fact: Fact, own: set[str]) -> bool:
+        """Whether a fact is about something of the shard; facts about what belongs to others stay as they are."""
+        parts = {About.JOB: own, About.QUEUE: self._standing.queues, About.NODE: self._standing.uses}
+        return fact.about is About.CLUSTER or fact.key in parts[fact.about]
 
 
-def _lends(
-    snapshot: Snapshot,
-    scope: Scope,
-    standing: Standing,
-    plan: Plan,
-    wants: tuple[Want, ...],
-    others: list[Want],
-    elected: Want | None,
-    ended: list[Want],
-) -> tuple[Lend, ...]:
+class _Lending:
     """The nodes to give away: each to the first want that names it, or back to the shard of its slot.
 
     A node that the shard's own jobs need now stays. These come before the want: the others may not use such a node.
     A node that is locked for the elected job of another shard goes there when it is empty. One that is locked for an
     own job goes to wants only: their jobs end before that job can start.
     """
-    needed = {bind.node for bind in plan.bind}
-    needed.update(promise.node for promise in plan.nominate)
-    needed.update(hold.node for hold in plan.hold)
-    needed.update(node for want in wants for node in want.nodes)
-    uses, there, entries = standing.uses, snapshot.nodes.row, standing.owners.nodes
-    given: dict[str, int] = {}
-    for want in others:
-        for node in want.nodes:
-            if node in uses and node in there and node not in needed:
-                given.setdefault(node, want.shard)
-    locked = {lock.node for lock in plan.locks if lock.node in uses and lock.node in there and lock.node not in needed}
-    if locked and elected is not None and plan.elect is not None and plan.elect.job == elected.job:
-        used = _rows_with_pods(snapshot)
-        for node in locked:
-            if there[node] not in used:
-                given.setdefault(node, elected.shard)
-    stay = needed | given.keys() | locked
-    # Only a node with an entry in the map can have been lent. Entries are few, nodes are many.
-    homes = standing.homes_of(name for name in entries if name in uses and name in there and name not in stay)
-    lent = {name for name in homes if homes[name] not in standing.shards}
-    lent -= {snapshot.nodes.names[row] for row in _rows_with_pods(snapshot, scope.jobs)} if lent else set()
-    failed = {node for want in ended for node in want.nodes}
-    useful: dict[int, Mask] = {}
-    for node in sorted(lent):
-        home = homes[node]
-        if home not in useful:
-            useful[home] = _useful(snapshot, standing.owners, home, {want.job for want in others})
-        if node in failed or useful[home][snapshot.nodes.row[node]]:
-            given[node] = home
-    # Nodes that were never lent go to the shard of their rack at once; pods on them stay.
-    racks = (name for name in standing.homes if name in uses and name in there and name not in entries)
-    away = [node for node in racks if node not in stay and standing.homes[node] not in standing.shards]
-    given.update((node, standing.homes[node]) for node in away)
-    return tuple(Lend(node, given[node]) for node in sorted(given))
+
+    def __init__(
+        self, snapshot: Snapshot, scope: Scope, standing: Standing, plan: Plan, wants: tuple[Want, ...]
+    ) -> None:
+        self._snapshot = snapshot
+        self._scope = scope
+        self._standing = standing
+        self._plan = plan
+        self._stay = _nodes(wants)
+        self._stay.update(bind.node for bind in plan.bind)
+        self._stay.update(nominate.node for nominate in plan.nominate)
+        self._stay.update(reserve.node for reserve in plan.reserve)
+        """Nodes that are not given away, or are given to someone already."""
+        self._given: dict[str, int] = {}
+
+    def lends(self, others: list[Want], elected: Want | None, ended: list[Want]) -> tuple[Lend, ...]:
+        for want in others:
+            self._give(want.nodes, want.shard)
+        locked = {lock.node for lock in self._plan.locks if self._is_free(lock.node) or lock.node in self._given}
+        if elected is not None and self._plan.elect is not None and self._plan.elect.job == elected.job:
+            row, used = self._snapshot.nodes.row, _rows_with_pods(self._snapshot) if locked else set()
+            self._give((node for node in locked if row[node] not in used), elected.shard)
+        self._stay |= locked
+        self._give_back(others, ended)
+        self._give_to_racks()
+        return tuple(Lend(node, self._given[node]) for node in sorted(self._given))
+
+    def _is_free(self, node: str) -> bool:
+        return node in self._standing.uses and node in self._snapshot.nodes.row and node not in self._stay
+
+    def _give(self, nodes: Iterable[str], to: int) -> None:
+        """Give those of the nodes that are free."""
+        free = [node for node in nodes if self._is_free(node)]
+        self._given.update((node, to) for node in free)
+        self._stay.update(free)
+
+    def _give_back(self, others: list[Want], ended: list[Want]) -> None:
+        """Nodes without pods of own jobs go back to a shard that has use for them, or at once if the want failed."""
+        snapshot, standing = self._snapshot, self._standing
+        # Only a node with an entry in the map can have been lent. Entries are few, nodes are many.
+        homes = standing.homes_of(name for name in standing.owners.nodes if self._is_free(name))
+        lent = {name for name in homes if homes[name] not in standing.shards}
+        if not lent:
+            return
+        lent -= {snapshot.nodes.names[row] for row in _rows_with_pods(snapshot, self._scope.jobs)}
+        failed, wanting = _nodes(ended), {want.job for want in others}
+        shards = sorted({homes[node] for node in lent})
+        useful = {home: _useful(snapshot, standing.owners, home, wanting) for home in shards}
+        for node in sorted(lent):
+            if node in failed or useful[homes[node]][snapshot.nodes.row[node]]:
+                self._give((node,), homes[node])
+
+    def _give_to_racks(self) -> None:
+        """Nodes that were never lent go to the shard of their rack at once; pods on them stay."""
+        standing = self._standing
+        for node, home in standing.homes.items():
+            if node not in standing.owners.nodes and home not in standing.shards:
+                self._give((node,), home)
 
 
 def _jobs_of_waiting(snapshot: Snapshot) -> dict[str, int]:
@@ -388,7 +412,7 @@ def _jobs_of_waiting(snapshot: Snapshot) -> dict[str, int]:
 
 
 def _rows_with_pods(snapshot: Snapshot, jobs: Mask | None = None) -> set[int]:
-    """The nodes with pods of these jobs, or of any, also pods that are leaving or have promised room."""
+    """The nodes with pods of these jobs, or of any, also pods that are leaving or have nominated room."""
     tasks = snapshot.tasks
     there = (tasks.node >= 0) & ((tasks.status == Status.BOUND) | (tasks.status == Status.RELEASING))
     there |= (tasks.node >= 0) & (tasks.status == Status.NOMINATED)
@@ -408,7 +432,7 @@ def _useful(snapshot: Snapshot, owners: ShardMap, shard: int, wanting: set[str])
     jobs = own_jobs(snapshot, (), queues)
     jobs[[row for key in wanting if (row := snapshot.jobs.number.get(key)) is not None]] = False
     waits = jobs[tasks.job] & (tasks.status == Status.PENDING)
-    free = snapshot.nodes.allocatable - snapshot.used - snapshot.nominated
+    free = snapshot.free(Mode.CERTAIN)
     useful = np.zeros(len(free), dtype=np.bool_)
     for shape in np.unique(tasks.shape[waits]).tolist():
         useful |= (free >= shapes.requests[shape]).all(axis=1)

@@ -1,4 +1,4 @@
-"""Wants: what a shard asks of other shards for a waiting job (rule 6 of docs/shards.md).
+"""Wants: what a shard asks of other shards for a waiting job (rule 6 of docs/shards-proof.md).
 
 A want is decided again in every cycle. It keeps its deadline: a want that is not served in time ends, and a pause
 follows that doubles each time, so that a want that looks possible and never is does not keep nodes from others.

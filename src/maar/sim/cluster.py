@@ -16,7 +16,9 @@ from msgspec.structs import replace
 
 from maar.config.config import Config
 from maar.decide import decide
+from maar.model.fitting import how_many
 from maar.model.jobs import Job
+from maar.model.minimum import has_minimum
 from maar.model.nodes import Node
 from maar.model.plan import Plan
 from maar.model.resources import Ints
@@ -24,12 +26,13 @@ from maar.model.tasks import Status, Task
 from maar.sim.engine import Calendar, Event, EventKind
 from maar.sim.faults import NodeEvent, What
 from maar.sim.ledger import Ledger
+from maar.sim.lengths import Lengths
 from maar.sim.pool import Progress
 from maar.sim.result import Run
 from maar.sim.setting import Setting
 from maar.sim.trace import Trace, TraceJob
 from maar.sim.virtual import ROLE, Virtual, key_of, make_job, make_nodes, room_of_node, shape_of
-from maar.sim.works import Work, make_work
+from maar.sim.works import Costs, Work, make_work
 
 ROUNDS = 20
 """Maximum cycles at one moment: evicting, resuming and binding take three. Tuned by hand."""
@@ -61,6 +64,7 @@ class Play:
         self._jobs = [trace.jobs[i] for i in order]
         self._order: Ints = np.argsort(np.array(order, dtype=np.int64))
         self._config, self._setting, self._managed = config, setting, managed
+        self._costs = Costs(setting.restart, setting.checkpoint)
         self._nodes: list[Node] = make_nodes(setting.nodes, setting.gpus_per_node)
         self.virtual = Virtual(self._nodes, (job.queue for job in self._jobs))
         self.works: dict[str, Work] = {}
@@ -71,6 +75,7 @@ class Play:
         width = np.array([max(job.gpus_per_worker, 1) for job in self._jobs], dtype=np.int64)
         self.ledger = Ledger(self._jobs, width, np.array([job.duration for job in self._jobs]))
         self.done, self.total = 0, len(self._jobs)
+        self._lengths = Lengths()
         self._to_come = sum(_possible(job, setting) for job in self._jobs)
         self._down: dict[int, What] = {}
         self._resting: frozenset[str] = frozenset()
@@ -126,7 +131,8 @@ class Play:
 
     def _arrive(self, now: float, number: int) -> None:
         job = self._jobs[number]
-        self.virtual.put(*make_job(job, now, self._managed, self._setting.restart))
+        made, tasks = make_job(job, now, self._managed, self._setting.restart)
+        self.virtual.put(self._lengths.with_estimate(made, tasks), tasks)
         self.works[key_of(job)] = self._moving[key_of(job)] = make_work(number, job)
         self.ledger.arrive(number, number + 1)
         self._to_come -= 1
@@ -135,11 +141,20 @@ class Play:
         ended = [key for key, work in self.works.items() if work.end <= now]
         self.ledger.finish(now, [self.works[key].number for key in ended])
         for key in ended:
+            self._lengths.ended(*self.virtual.jobs[key], self._jobs[self.works[key].number].duration)
             del self.works[key]
             self._moving.pop(key, None)
             self.virtual.remove(key)
+        if ended and self._lengths.is_time(now):
+            self._estimate_again()
         self.done += len(ended)
         self._resting = frozenset()
+
+    def _estimate_again(self) -> None:
+        """Estimates of jobs that have not started; those that have keep theirs."""
+        for key, (job, tasks) in list(self.virtual.jobs.items()):
+            if not self.works[key].started and (known := self._lengths.with_estimate(job, tasks)) is not job:
+                self.virtual.put(known, tasks)
 
     def cancel(self, key: str) -> None:
         """Delete a job that waits, as its owner may. Jobs behind it may start at the next event."""
@@ -166,7 +181,7 @@ class Play:
                 continue
             kept: tuple[Task, ...] = ()
             if job.elastic is not None and job.is_elastic:
-                job = replace(job, elastic=replace(job.elastic, suspended=True, holds=()))
+                job = replace(job, elastic=replace(job.elastic, suspended=True, reserved=()))
             else:
                 kept = tuple(replace(t, status=Status.PENDING, node="", started=None, created=now) for t in tasks)
             self.virtual.put(job, kept)
@@ -182,13 +197,16 @@ class Play:
             number = snapshot.jobs.number
             snapshot.resting = frozenset(number[key] for key in self._resting if key in number)
             snapshot.is_read = False  # only the fact that a job waits is used, not the reason
-            plan = decide(snapshot, self._config, now)
+            plan, around = decide(snapshot, self._config, now), snapshot.cluster
             self.ledger.decisions += 1
             self.plans.append((now, plan))
             self._apply(now, plan)
-            if not _needs_another(plan):
+            again = _needs_another(plan)
+            if plan.lets_go(around.elect, around.locks):
+                again, self._resting = True, frozenset()
+            if not again:
                 break
-        at = now if _needs_another(plan) else math.inf if plan.wake_at is None else plan.wake_at
+        at = now if again else math.inf if plan.wake_at is None else plan.wake_at
         self._wakes = at < math.inf
         self._calendar.add(max(at, now + SOON), Event(EventKind.WAKE))
 
@@ -212,7 +230,7 @@ class Play:
     def _resize(self, now: float, key: str, size: int, lost: bool) -> None:
         work = self.works[key]
         if size != work.size:
-            work.resize(now, size, self._setting, lost)
+            work.resize(now, size, self._costs, lost)
             self._moving[key] = work
             self.ledger.change(now, (work.number,), (size,))
 
@@ -227,12 +245,12 @@ def _needs_another(plan: Plan) -> bool:
 
 def _workers(job: Job, tasks: tuple[Task, ...]) -> int:
     """The workers that make progress: 0 if fewer than the minimum are bound."""
-    bound = sum(task.status is Status.BOUND for task in tasks)
-    return bound if bound >= job.min_member else 0
+    bound = [task for task in tasks if task.status is Status.BOUND]
+    return len(bound) if has_minimum(job, bound) else 0
 
 
 def _possible(job: TraceJob, setting: Setting) -> bool:
     """Whether the minimum size of a job fits on the empty nodes."""
-    room = room_of_node(setting.gpus_per_node)
-    each = min(room.get(name, 0) // amount for name, amount in shape_of(job).requests)
+    room, request = room_of_node(setting.gpus_per_node), dict(shape_of(job).requests)
+    each = how_many([room.get(name, 0) for name in request], list(request.values()))
     return each * setting.nodes >= (job.min if job.elastic else job.workers)

@@ -61,9 +61,6 @@ class Faults(msgspec.Struct, frozen=True):
         return iter(sorted((e for e in self.events if e.node == node), key=lambda e: e.time))
 
 
-NO_FAULTS = Faults()
-
-
 class FaultError(ValueError):
     """An invalid file of node events or an invalid option; the message names the place."""
 

@@ -68,23 +68,28 @@ def generate(recipe: Recipe) -> Trace:
     if recipe.load is not None:
         work = sum(g * s for g, s in zip(gpus, seconds, strict=True))
         rate = recipe.load * recipe.cluster * n / work
-    moments = _arrivals(arrivals, rate, recipe.night)
-    width = len(str(n))
-    jobs = tuple(
-        _job(
-            f"job-{i + 1:0{width}}",
-            next(moments),
-            seconds[i],
-            gpus[i],
-            recipe,
-            is_elastic=elastic.uniform() < recipe.elastic,
-            model=models.choice(recipe.models),
+    jobs = []
+    for i, submit in zip(range(n), _arrivals(arrivals, rate, recipe.night), strict=False):
+        per_worker = recipe.gpus_per_worker if gpus[i] % recipe.gpus_per_worker == 0 else gpus[i]
+        workers = gpus[i] // per_worker
+        stretch = recipe.stretch if elastic.uniform() < recipe.elastic else 1.0
+        model = models.choice(recipe.models)
+        job = TraceJob(
+            name=f"job-{i + 1:0{len(str(n))}}",
+            submit=submit,
+            duration=seconds[i],
+            gpus=gpus[i],
+            workers=workers,
+            gpus_per_worker=per_worker,
+            min=min(max(round(workers / stretch), 1), workers),
+            max=max(round(workers * stretch), workers),
             queue=queues.choice(recipe.queues),
             priority=int(priorities.choice(recipe.priorities)),
+            model=model,
+            speedup=CLASSES[model],
         )
-        for i in range(n)
-    )
-    return Trace(jobs, f"generated from seed {recipe.seed}")
+        jobs.append(job)
+    return Trace(tuple(jobs), f"generated from seed {recipe.seed}")
 
 
 def _arrivals(stream: Stream, rate: float, night: float) -> Iterator[float]:
@@ -95,35 +100,3 @@ def _arrivals(stream: Stream, rate: float, night: float) -> Iterator[float]:
         here = rate * (1.0 + night * math.cos(2.0 * math.pi * (now - BUSIEST) / DAY))
         if not night or stream.uniform() * highest < here:
             yield round(now, 3)
-
-
-def _job(
-    name: str,
-    submit: float,
-    duration: float,
-    gpus: int,
-    recipe: Recipe,
-    *,
-    is_elastic: bool,
-    model: str,
-    queue: str,
-    priority: int,
-) -> TraceJob:
-    per_worker = recipe.gpus_per_worker if gpus % recipe.gpus_per_worker == 0 else gpus
-    workers = gpus // per_worker
-    low = max(round(workers / recipe.stretch), 1) if is_elastic else workers
-    high = max(round(workers * recipe.stretch), workers) if is_elastic else workers
-    return TraceJob(
-        name=name,
-        submit=submit,
-        duration=duration,
-        gpus=gpus,
-        workers=workers,
-        gpus_per_worker=per_worker,
-        min=min(low, workers),
-        max=high,
-        queue=queue,
-        priority=priority,
-        model=model,
-        speedup=CLASSES[model],
-    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from maar.sim.faults import NO_FAULTS, Faults
+from maar.sim.faults import Faults
 from maar.sim.rates import Rates
 
 
@@ -25,7 +25,7 @@ class Setting(msgspec.Struct, frozen=True):
     patience: float = 30.0
     """Minimum delay after a decision before time alone (a demotion, a promotion) causes the next one; arrivals and ends
     do not wait. It is the rate limit of live pools."""
-    faults: Faults = NO_FAULTS
+    faults: Faults = Faults()
     model: str = "default"
     interval: float = 0.0
     """Seconds between decisions, at multiples of it; with 0, every event causes a decision."""

@@ -104,7 +104,7 @@ class Virtual:
         self._changed: set[str] = set()
         self._changes = 0
         self._touchy: set[str] = set()
-        """Jobs with a nomination or a hold: each plan states these again."""
+        """Jobs with nominated or reserved room: each plan states these again."""
         self._snapshot: Snapshot | None = None
 
     @classmethod
@@ -137,8 +137,8 @@ class Virtual:
         self._job_of.update((task.key, job.key) for task in tasks)
         self._changed.add(job.key)
         self._changes += 1
-        kept = job.elastic is not None and bool(job.elastic.holds)
-        if kept or any(task.status is Status.NOMINATED for task in tasks):
+        has_room = job.elastic is not None and bool(job.elastic.reserved)
+        if has_room or any(task.status is Status.NOMINATED for task in tasks):
             self._touchy.add(job.key)
         else:
             self._touchy.discard(job.key)
@@ -186,8 +186,7 @@ class Virtual:
             self._rest,
             elect=after.elect,
             locks=after.locks,
-            expired=after.expired,
-            rounds=after.rounds,
+            facts=after.facts,
             resized=after.resized,
         )
         return touched
@@ -195,7 +194,7 @@ class Virtual:
     def _touched(self, plan: Plan) -> set[str]:
         tasks = (*(b.task for b in plan.bind), *(n.task for n in plan.nominate), *(u.task for u in plan.ungate))
         sizes = (*(r.job for r in plan.resize), *(s.job for s in plan.suspend), *(r.job for r in plan.resume))
-        others = (*(a.job for a in plan.admit), *(h.job for h in plan.hold))
+        others = (*(a.job for a in plan.admit), *(h.job for h in plan.reserve))
         return {*(self._job_of[task] for task in tasks), *sizes, *others, *self._touchy}
 
     def _recreated(self, job: Job, left: list[Task], now: float) -> list[Task]:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
+
+import msgspec
 
 from maar.elastic.speedup import Curve, curve
 from maar.sim.trace import TraceJob
@@ -19,13 +20,13 @@ EPOCHS = 100
 """Epochs of a job whose trace does not say. Tuned by hand."""
 
 
-class Costs(Protocol):
-    """What changes cost: the part of `maar.sim.setting.Setting` that is used here."""
+class Costs(msgspec.Struct, frozen=True):
+    """What changes cost."""
 
-    @property
-    def restart(self) -> float: ...
-    @property
-    def checkpoint(self) -> float: ...
+    restart: float
+    """Seconds until a job that starts again makes progress."""
+    checkpoint: float = 600.0
+    """Seconds between saves of work."""
 
 
 @dataclass(slots=True)
@@ -60,13 +61,13 @@ class Work:
     def remaining(self, now: float) -> float:
         return self.left - max(now - self.moves, 0.0) * self.speeds[self.size]
 
-    def resize(self, now: float, size: int, setting: Costs, lost: bool = False) -> None:
+    def resize(self, now: float, size: int, costs: Costs, lost: bool = False) -> None:
         """Change the number of workers. If `lost`, the work since the last save is lost."""
         left = self.remaining(now)
-        if lost and self.size and setting.checkpoint > 0:
-            left += math.fmod(max(now - self.moves, 0.0), setting.checkpoint) * self.speeds[self.size]
+        if lost and self.size and costs.checkpoint > 0:
+            left += math.fmod(max(now - self.moves, 0.0), costs.checkpoint) * self.speeds[self.size]
         self.left = left
-        self.moves = now + (setting.restart if size and self.started else 0.0)
+        self.moves = now + (costs.restart if size and self.started else 0.0)
         self.size = size
         self.started = self.started or size > 0
         self.end = self.moves + self.left / self.speeds[size] if size else math.inf

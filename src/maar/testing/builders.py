@@ -41,6 +41,16 @@ class Gang(msgspec.Struct, frozen=True):
     tasks: tuple[Task, ...]
 
 
+LISTED: Mapping[str, type] = {
+    "nodes": Node,
+    "queues": Queue,
+    "budgets": Budget,
+    "quotas": Quota,
+    "hypernodes": HyperNode,
+    "locks": Lock,
+    "loads": Load,
+}
+"""The fields of a cluster that are lists of parts."""
 Part = Node | Gang | Queue | Budget | Quota | HyperNode | Elect | Lock | Load | Task
 
 
@@ -110,18 +120,11 @@ def gang(
     """
     key = name if "/" in name else f"{NAMESPACE}/{name}"
     of = shape(cpu=cpu, memory=memory, gpu=gpu, **dict(constraints or {}))
-    common = {"priority": priority, **dict(task or {})}
-    if roles is None:
-        made = tasks(key, count, of, on=on, **common)
-    else:
-        parts: list[Task] = []
-        at = 0
-        for role, size in roles.items():
-            parts.extend(tasks(key, size, of, on=on[at : at + size], role=role, **common))
-            at += size
-        made = tuple(parts)
+    common, made = {"priority": priority, **dict(task or {})}, list[Task]()
+    for role, size in ({"": count} if roles is None else roles).items():
+        made.extend(tasks(key, size, of, on=on[len(made) :], role=role, **common))
     least = len(made) if minimum is None else minimum
-    return Gang(Job(key, min_member=least, priority=priority, **job), made)
+    return Gang(Job(key, min_member=least, priority=priority, **job), tuple(made))
 
 
 def elastic(
@@ -160,19 +163,12 @@ def cluster(*parts: Part | Iterable[Part], **fields: Any) -> Cluster:
     gangs = [p for p in flat if isinstance(p, Gang)]
     loose = [p for p in flat if isinstance(p, Task)]
     known = {g.job.key for g in gangs}
+    listed: dict[str, Any] = {name: tuple(p for p in flat if isinstance(p, kind)) for name, kind in LISTED.items()}
+    alone = (Job(t.job, priority=t.priority) for t in loose if t.job not in known)
     return Cluster(
-        nodes=tuple(p for p in flat if isinstance(p, Node)),
         tasks=(*(t for g in gangs for t in g.tasks), *loose),
-        jobs=(
-            *(g.job for g in gangs),
-            *(Job(t.job, priority=t.priority) for t in loose if t.job not in known),
-        ),
-        queues=tuple(p for p in flat if isinstance(p, Queue)),
-        budgets=tuple(p for p in flat if isinstance(p, Budget)),
-        quotas=tuple(p for p in flat if isinstance(p, Quota)),
-        hypernodes=tuple(p for p in flat if isinstance(p, HyperNode)),
+        jobs=(*(g.job for g in gangs), *alone),
         elect=next((p for p in flat if isinstance(p, Elect)), None),
-        locks=tuple(p for p in flat if isinstance(p, Lock)),
-        loads=tuple(p for p in flat if isinstance(p, Load)),
+        **listed,
         **fields,
     )

@@ -9,7 +9,8 @@ decided again must not change anything.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -17,10 +18,11 @@ from maar.config.config import Config
 from maar.config.file import read_config
 from maar.decide import decide
 from maar.model.jobs import Phase
+from maar.model.minimum import lack_of
 from maar.model.outcome import carry_out
 from maar.model.plan import Cause, Plan
 from maar.model.snapshot import Cluster, Snapshot
-from maar.model.tasks import Status, Subgroup
+from maar.model.tasks import READY, Subgroup, Task
 from maar.registry import catalog
 
 STABLE_ROUNDS = 5
@@ -66,7 +68,7 @@ def scene(cluster: Cluster, config: Config, now: float = 0.0, most: int = 30) ->
 
 
 def _state(plan: Plan) -> tuple[object, ...]:
-    return plan.nominate, plan.hold, plan.elect, plan.locks
+    return plan.nominate, plan.reserve, plan.elect, plan.locks
 
 
 def check_invariants(before: Cluster, plan: Plan, after: Cluster) -> None:
@@ -105,15 +107,15 @@ def _check_sizes(before: Cluster, plan: Plan) -> None:
 
 def _check_gangs(before: Cluster, plan: Plan, after: Cluster) -> None:
     """A gang in the plan ends with its minimum or without a pod; a gang that was partial before may stay partial."""
-    minimum = {job.key: job.min_member for job in before.jobs if job.phase is not Phase.COMPLETED}
+    jobs = {job.key: job for job in before.jobs if job.phase is not Phase.COMPLETED}
     of = {task.key: task.job for task in before.tasks}
     touched = {of[b.task] for b in plan.bind} | {of[e.task] for e in plan.evict}
     touched -= {s.job for s in plan.suspend}
     was, now = _ready(before), _ready(after)
-    for job in touched:
-        begun = 0 < was[job] < minimum[job]
-        whole = now[job] == 0 or now[job] >= minimum[job]
-        assert whole or begun, f"gang in part: {job} has {now[job]} of {minimum[job]}"
+    for job in sorted(touched):
+        begun = was[job] and lack_of(jobs[job], was[job]).total
+        lack = lack_of(jobs[job], now[job])
+        assert not now[job] or not lack.total or begun, f"gang in part: {job} has {len(now[job])} and lacks {lack}"
 
 
 def _check_subgroups(before: Cluster, plan: Plan, after: Cluster) -> None:
@@ -133,7 +135,7 @@ def _check_subgroups(before: Cluster, plan: Plan, after: Cluster) -> None:
             size, at = policies[task.job][task.subgroup.policy].size, (task.job, task.subgroup)
             whole = now[at] == 0 or now[at] >= size or 0 < was[at] < size
             assert whole, f"subgroup in part: {task.job} {task.subgroup} has {now[at]} of {size}"
-    left = _ready(after)
+    had_pods, left = _ready(before), _ready(after)
     for job in {task.job for task in touched if left[task.job]}:
         for i, policy in enumerate(policies[job]):
             had, has = (
@@ -141,14 +143,19 @@ def _check_subgroups(before: Cluster, plan: Plan, after: Cluster) -> None:
                 for counts in (was, now)
             )
             assert has >= min(policy.least, max(had, 0)), f"too few subgroups: {job} has {has} of {policy.least}"
-            assert has >= policy.least or left[job] <= _ready(before)[job], f"begun without its subgroups: {job}"
+            assert has >= policy.least or len(left[job]) <= len(had_pods[job]), f"begun without its subgroups: {job}"
 
 
 def _subgroups(cluster: Cluster) -> Counter[tuple[str, Subgroup]]:
     """How many tasks of each subgroup are ready."""
-    ready = (t for t in cluster.tasks if t.status in (Status.BOUND, Status.SUCCEEDED))
+    ready = (t for t in cluster.tasks if t.status in READY)
     return Counter((t.job, t.subgroup) for t in ready if t.subgroup is not None)
 
 
-def _ready(cluster: Cluster) -> Counter[str]:
-    return Counter(t.job for t in cluster.tasks if t.status in (Status.BOUND, Status.SUCCEEDED))
+def _ready(cluster: Cluster) -> Mapping[str, list[Task]]:
+    """The tasks of each job that run or have run."""
+    found: dict[str, list[Task]] = defaultdict(list)
+    for task in cluster.tasks:
+        if task.status in READY:
+            found[task.job].append(task)
+    return found

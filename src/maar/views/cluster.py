@@ -10,16 +10,16 @@ from maar.model.tasks import Status
 from maar.shards.sharing import Sharing
 from maar.views.jobs import WAITS
 from maar.views.nodes import node_state
-from maar.views.records import ClusterView, ElectView, Others, ShardView, State
+from maar.views.records import ClusterView, ElectView, Others, ShardView
 from maar.views.sight import Sight
-from maar.views.tally import STATES, Tally, by_status
+from maar.views.tally import AWAITED, STATES, Tally, by_status
 
 
 def cluster_view(tally: Tally, sight: Sight) -> ClusterView:
     snapshot = tally.snapshot
     states = Counter(node_state(node, node.name in tally.locked) for node in snapshot.nodes.nodes)
     seen = tally.seen(sight)
-    waiting = np.isin(tally.states, [STATES.index(s) for s in (State.WAITING, State.STARTING, State.SUSPENDED)])
+    waiting = np.isin(tally.states, AWAITED)
     hidden = ~seen & ~tally.is_foreign
     tasks, elect = snapshot.tasks, snapshot.cluster.elect
     theirs = hidden[tasks.job] & np.isin(tasks.status, (Status.BOUND, Status.NOMINATED))

@@ -35,7 +35,7 @@ def short(plan: Plan) -> Plan:
         waiting=tuple(Wait(wait.job, ()) for wait in plan.waiting),
         targets=tuple(target for target in plan.targets if target.job in stopped),
         deserved=(),
-        hold=(),
+        reserve=(),
     )
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
+from maar.model.codes import BRAKED
 from maar.model.jobs import Job, OnHold
 from maar.model.reasons import Reason, in_one_line
 from maar.model.tasks import Status
@@ -32,6 +33,7 @@ from maar.views.records import (
 from maar.views.sight import Sight
 from maar.views.tally import Tally, by_status
 from maar.whatif.place import Ahead, Place
+from maar.whatif.started import Start
 from maar.whatif.unblock import Change, Unblocked
 from maar.whatif.why import Why
 
@@ -52,15 +54,11 @@ class NoJob(Exception):
 
 def job_named(tally: Tally, name: str, sight: Sight) -> str:
     """The key of the job that `namespace/name` names: its own name, or that of its object; raises `NoJob`."""
-    if not sight.of(name):
-        near = nearest(name, _visible_names(tally, name.partition("/")[0], sight))
-        raise NoJob(f"no such job that you may see{meant(near)}")
-    if name in tally.snapshot.jobs.number:
-        return name
     namespace, _, last = name.partition("/")
-    mine = sorted(
-        key for key, owner in tally.owners.items() if owner.name == last and key.partition("/")[0] == namespace
-    )
+    if sight.of(name) and name in tally.snapshot.jobs.number:
+        return name
+    owned = (key for key, owner in tally.owners.items() if owner.name == last and key.partition("/")[0] == namespace)
+    mine = sorted(owned) if sight.of(name) else []
     if not mine:
         raise NoJob(f"no such job that you may see{meant(nearest(name, _visible_names(tally, namespace, sight)))}")
     if len(mine) > 1:
@@ -94,7 +92,7 @@ def job_view(tally: Tally, row: int, sight: Sight) -> JobView:
         state=state,
         priority=job.priority,
         created=job.created,
-        since=job.created if job.waiting_since is None else job.waiting_since,
+        since=job.waits_since,
         minimum=job.min_member,
         pods=by_status(snapshot.tasks.status[first:last]),
         requests=tally.amounts(tally.alive[row]),
@@ -126,13 +124,16 @@ def job_detail(
     snapshot = tally.snapshot
     row = snapshot.jobs.number[why.job]
     first, last = snapshot.jobs.members.span(row)
+    wait = tally.waits.get(why.job)
+    # The answer knows no brakes, which keep back what the plan would do for the job.
+    braked = wait.reasons if wait is not None and any(reason.code == BRAKED.name for reason in wait.reasons) else ()
     return JobDetail(
         job=job_view(tally, row, sight),
         needs=tuple(NeedsView(pods=n.pods, requests=n.requests, role=n.role) for n in why.needs),
         declared=why.declared,
-        start=why.start.value,
+        start=Start.WAITS.value if braked else why.start.value,
         place=None if why.place is None else place_view(why.place, sight),
-        reasons=reason_views((*tally.borrowing(row), *why.reasons), sight, tally.namespaces),
+        reasons=reason_views((*tally.borrowing(row), *(braked or why.reasons)), sight, tally.namespaces),
         unblock=unblock_view(why.unblock, sight, tally.namespaces),
         pods=tuple(_pod(tally, t) for t in range(first, last) if not snapshot.tasks.unborn[t]),
         speeds=_speeds(snapshot.jobs.jobs[row]),
@@ -199,19 +200,16 @@ def _causes(nodes: dict[str, int], sight: Sight, namespaces: frozenset[str]) -> 
 def place_view(place: Place, sight: Sight) -> PlaceView:
     """A place; jobs and namespaces ahead that the viewer may not see have no name."""
 
-    def jobs(ahead: Iterable[Ahead]) -> tuple[AheadView, ...]:
-        return tuple(AheadView(name=sight.named(a.name), by=a.by, words=a.words) for a in ahead)
+    def shown(ahead: Iterable[Ahead], named: Callable[[str], str | None]) -> tuple[AheadView, ...]:
+        return tuple(AheadView(name=named(a.name), by=a.by, words=a.words) for a in ahead)
 
     return PlaceView(
         queue=place.queue,
         number=place.number,
         waiting=place.waiting,
-        ahead=jobs(place.ahead[:SHOWN_AHEAD]),
-        queues_ahead=tuple(AheadView(name=a.name, by=a.by, words=a.words) for a in place.queues_ahead),
-        namespaces_ahead=tuple(
-            AheadView(name=a.name if sight.namespace(a.name) else None, by=a.by, words=a.words)
-            for a in place.namespaces_ahead[:SHOWN_AHEAD]
-        ),
+        ahead=shown(place.ahead[:SHOWN_AHEAD], sight.named),
+        queues_ahead=shown(place.queues_ahead, str),
+        namespaces_ahead=shown(place.namespaces_ahead[:SHOWN_AHEAD], lambda n: n if sight.namespace(n) else None),
     )
 
 

@@ -52,7 +52,7 @@ def node_views(tally: Tally, sight: Sight, rows: Iterable[int] | None = None) ->
                 allocatable=tally.amounts(snapshot.nodes.allocatable[row]),
                 used=tally.amounts(snapshot.used[row]),
                 releasing=tally.amounts(snapshot.releasing[row]),
-                promised=tally.amounts(snapshot.nominated[row]),
+                promised=tally.amounts(snapshot.nominated[row] + tally.reserved[row]),
                 taints=tuple(
                     f"{t.key}={t.value}:{t.effect}" if t.value else f"{t.key}:{t.effect}" for t in node.taints
                 ),

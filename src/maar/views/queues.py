@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from maar.session.state import queue_sums
-from maar.views.records import Amounts, QueueView, State
+from maar.views.records import QueueView, State
 from maar.views.sight import Sight
 from maar.views.tally import STATES, Tally
 
@@ -17,7 +17,7 @@ def queue_views(tally: Tally, sight: Sight, rows: Iterable[int] | None = None) -
     snapshot, tree = tally.snapshot, tally.snapshot.queues
     waiting = tally.pending.copy()
     waiting[np.isin(tally.states, (STATES.index(State.INVALID), STATES.index(State.FINISHED)))] = 0
-    allocated, wanted = (queue_sums(snapshot, table).tolist() for table in (snapshot.jobs.allocated, waiting))
+    allocated, wanted = (queue_sums(snapshot, table) for table in (snapshot.jobs.allocated, waiting))
     due = {share.queue: share.amounts for share in tally.plan.deserved}
     counts = np.zeros((len(tree), len(STATES)), dtype=np.int64)
     own = (snapshot.jobs.queue >= 0) & ~tally.is_foreign
@@ -25,7 +25,7 @@ def queue_views(tally: Tally, sight: Sight, rows: Iterable[int] | None = None) -
     views = []
     for q in range(len(tree)) if rows is None else rows:
         queue = tree.queues[q]
-        has = _named(tally, allocated[q])
+        has = tally.amounts(allocated[q])
         deserved = due.get(queue.name, queue.deserved or {})
         views.append(
             QueueView(
@@ -41,12 +41,8 @@ def queue_views(tally: Tally, sight: Sight, rows: Iterable[int] | None = None) -
                 deserved=deserved,
                 allocated=has,
                 borrowed={name: has[name] - due for name, due in deserved.items() if has.get(name, 0) > due},
-                waiting=_named(tally, wanted[q]),
+                waiting=tally.amounts(wanted[q]),
                 jobs={state.value: int(counts[q, i]) for i, state in enumerate(STATES)},
             )
         )
     return views
-
-
-def _named(tally: Tally, row: list[int]) -> Amounts:
-    return {name: int(x) for name, x in zip(tally.snapshot.axes.names, row, strict=True) if x}

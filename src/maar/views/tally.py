@@ -9,18 +9,23 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from maar.model.fitting import Mode
 from maar.model.jobs import Job, OnHold, Phase
+from maar.model.minimum import lacking, with_minimum
 from maar.model.plan import Plan, Wait
 from maar.model.reasons import Reason
+from maar.model.reserved import Reserved, reserved_in
 from maar.model.resources import CPU, Ints, Mask, total
 from maar.model.snapshot import Snapshot
-from maar.model.tasks import Status
+from maar.model.tasks import READY, Status
 from maar.shards.sharing import Sharing
 from maar.shards.wants import Want
 from maar.views.records import Amounts, OwnerView, State
 from maar.views.sight import Sight
 
 STATES = tuple(State)
+AWAITED = tuple(STATES.index(state) for state in (State.WAITING, State.STARTING, State.SUSPENDED))
+"""The numbers of the states of jobs that may still start."""
 ENDED = (Status.SUCCEEDED, Status.FAILED)
 
 
@@ -64,12 +69,31 @@ class Tally:
         want = self.wants.get(job.key)
         if self.sharing is None or want is None or want.uid != job.uid or not self.snapshot.jobs.waits[row]:
             return ()
-        return (self.sharing.why(want, job.created if job.waiting_since is None else job.waiting_since),)
+        return (self.sharing.why(want, job.waits_since),)
 
     @cached_property
     def locked(self) -> frozenset[str]:
         """The nodes that are locked for a job."""
         return frozenset(lock.node for lock in self.snapshot.cluster.locks)
+
+    @cached_property
+    def reserved(self) -> Ints:
+        """The room on each node that is reserved for pods of gangs that do not exist yet."""
+        snapshot = self.snapshot
+        found = np.zeros_like(snapshot.nodes.allocatable)
+        for reserved in self._reserved.values():
+            for place in reserved.places:
+                if place.node in snapshot.nodes.row:
+                    requests = snapshot.shapes.requests[snapshot.shapes.number[place.shape]]
+                    found[snapshot.nodes.row[place.node]] += place.count * requests
+        return found
+
+    @cached_property
+    def _reserved(self) -> dict[int, Reserved]:
+        """The reserved room of jobs, by row."""
+        jobs, found = self.snapshot.jobs, reserved_in(self.snapshot.cluster.facts)
+        rows = ((jobs.number.get(key, -1), uid, of) for (key, uid), of in found.items())
+        return {row: of for row, uid, of in rows if row >= 0 and jobs.jobs[row].uid == uid}
 
     @cached_property
     def devices(self) -> list[int]:
@@ -80,7 +104,7 @@ class Tally:
     @cached_property
     def free(self) -> Ints:
         """The devices that are free on each node."""
-        free: Ints = (self.snapshot.nodes.allocatable - self.snapshot.used)[:, self.devices].sum(axis=1)
+        free: Ints = self.snapshot.free(Mode.IDLE)[:, self.devices].sum(axis=1)
         return free
 
     def amounts(self, row: Ints) -> Amounts:
@@ -107,10 +131,13 @@ class Tally:
         n = len(jobs)
         ended = np.bincount(tasks.job[np.isin(tasks.status, ENDED)], minlength=n)
         bound = np.bincount(tasks.job[tasks.status == Status.BOUND], minlength=n)
-        least = np.maximum(jobs.minimum, 1)
         found = np.full(n, STATES.index(State.WAITING), dtype=np.int8)
-        found[(jobs.ready + jobs.nominated >= least) & (jobs.nominated > 0)] = STATES.index(State.STARTING)
-        found[(jobs.ready >= least) & (bound > 0)] = STATES.index(State.RUNNING)
+        found[with_minimum(self.snapshot, nominated=True) & (jobs.nominated > 0)] = STATES.index(State.STARTING)
+        for row, reserved in self._reserved.items():
+            there = [t for t in self.snapshot.tasks_of(row) if t.status in (*READY, Status.NOMINATED)]
+            if lacking(jobs.jobs[row], there) <= sum(place.count for place in reserved.places):
+                found[row] = STATES.index(State.STARTING)
+        found[with_minimum(self.snapshot) & (bound > 0)] = STATES.index(State.RUNNING)
         done = np.array([job.phase is Phase.COMPLETED for job in jobs.jobs], dtype=np.bool_)
         found[((ended == jobs.sizes) & (jobs.sizes > 0)) | done] = STATES.index(State.FINISHED)
         for row in jobs.elastic:
@@ -180,8 +207,8 @@ def _without_pods(job: Job) -> State:
     if job.on_hold is OnHold.STOP:
         return State.SUSPENDED
     assert job.elastic is not None
-    kept = sum(count for _, count in job.elastic.holds)
-    return State.STARTING if kept and kept + len(job.elastic.beside) >= job.min_member else State.WAITING
+    kept = sum(count for _, count in job.elastic.reserved)
+    return State.STARTING if kept and kept + len(job.elastic.beside) >= lacking(job, ()) else State.WAITING
 
 
 def by_status(statuses: npt.NDArray[np.int8]) -> dict[str, int]:

@@ -6,12 +6,11 @@ import numpy as np
 
 from maar.model.resources import Ints
 from maar.session.state import queue_sums
-from maar.views.records import State, UtilisationView
-from maar.views.tally import STATES, Tally
+from maar.views.records import UtilisationView
+from maar.views.tally import AWAITED, Tally
 
 QUEUES = 12
 """Queues that a point names, those with the most in use; the others are one number. Tuned by hand."""
-WAITS = tuple(STATES.index(state) for state in (State.WAITING, State.STARTING, State.SUSPENDED))
 
 
 def utilisation_view(tally: Tally) -> UtilisationView:
@@ -34,7 +33,7 @@ def utilisation_view(tally: Tally) -> UtilisationView:
         at=round(tally.now, 3),
         total=amount(snapshot.nodes.allocatable),
         used=used,
-        waiting=amount(tally.pending[np.isin(tally.states, WAITS)]),
+        waiting=amount(tally.pending[np.isin(tally.states, AWAITED)]),
         queues=named,
         others=max(used - sum(named.values()), 0),
     )

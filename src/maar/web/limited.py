@@ -1,12 +1,17 @@
-"""What a child process of `maar web` does to itself: bounds its memory, and ends with its parent."""
+"""Child processes of `maar web`: how they start, and what they do to themselves to bound memory and end with it."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import ctypes
+import os
 import resource
 import signal
 import sys
+from pathlib import Path
+
+import maar
 
 SET_PARENT_DEATH_SIGNAL = 1
 """PR_SET_PDEATHSIG of prctl(2)."""
@@ -21,6 +26,19 @@ def bound(memory: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which then ends this process
     _limit(memory)
     _end_with_parent()
+
+
+async def started(module: str, memory: int, stderr: int | None = None) -> asyncio.subprocess.Process:
+    """A Python process that runs a module with this memory, ends with this one, and talks over its pipes."""
+    package = str(Path(maar.__file__).parents[1])
+    path = os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH", ""))))
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", module, str(memory), str(os.getpid())),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=stderr,
+        env={**os.environ, "PYTHONPATH": path},
+    )
 
 
 def peak() -> int:

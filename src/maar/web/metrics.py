@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 from maar.controller.loop import Cycle
 from maar.controller.scheduler import Scheduler
 from maar.kube.write.executor import Bind, Work
-from maar.session.eviction.victims import work_lost
+from maar.session.eviction.cost import work_lost
 from maar.web.messages import Alive
 from maar.web.pool_metrics import PoolMetrics
 from maar.web.queue_metrics import queue_of, queue_text
@@ -117,8 +117,8 @@ class Metrics:
             labels = queue_of(snapshot, job), evict.cause.value
             self._evictions.labels(*labels).inc()
             members = snapshot.jobs.members[snapshot.jobs.number[job]]
-            lost = work_lost(snapshot, [t for t in members if snapshot.tasks.tasks[t].key == evict.task], cycle.now)
-            self._lost.labels(*labels).inc(sum(work.gpu_seconds for work in lost))
+            gone = members[[snapshot.tasks.tasks[t].key == evict.task for t in members.tolist()]]
+            self._lost.labels(*labels).inc(float(work_lost(snapshot, gone, cycle.now)[0].sum()))
 
     def on_alive(self, alive: Alive) -> None:
         """The HTTP process has sent its counts."""

@@ -1,9 +1,10 @@
-"""Asks the API server whose token it is (TokenReview), for clients that report measurements."""
+"""Asks the API server whose token it is (TokenReview): the question for all, and clients that report measurements."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from typing import Any
 
 import msgspec
 
@@ -20,18 +21,38 @@ SECONDS = 4.0
 """Timeout of a review; less than the HTTP process waits."""
 
 
-class _User(msgspec.Struct):
+class User(msgspec.Struct, frozen=True):
+    """Who the API server says that it is."""
+
     username: str = ""
+    uid: str = ""
+    groups: list[str] = []
+    extra: dict[str, list[str]] = {}
 
 
 class _Status(msgspec.Struct):
     authenticated: bool = False
-    user: _User = msgspec.field(default_factory=_User)
-    audiences: list[str] = msgspec.field(default_factory=list)
+    user: User = User()
+    audiences: list[str] = []
 
 
-class _TokenReview(msgspec.Struct):
+class TokenReview(msgspec.Struct):
+    """The answer to `token_review`."""
+
     status: _Status = msgspec.field(default_factory=_Status)
+
+    def user(self, audience: str) -> User | None:
+        """Who has the token; `None` if the API server does not accept it for this audience."""
+        status = self.status
+        # A server that knows no audiences returns none, and has not checked this one.
+        is_checked = not audience or audience in status.audiences
+        return status.user if status.authenticated and status.user.username and is_checked else None
+
+
+def token_review(token: str, audience: str) -> dict[str, Any]:
+    """Asks the API server whose token it is, for its own audience if this one is empty."""
+    spec = {"token": token, **({"audiences": [audience]} if audience else {})}
+    return {"apiVersion": TOKEN_REVIEWS.api_version, "kind": TOKEN_REVIEWS.kind, "spec": spec}
 
 
 class Reviews:
@@ -54,12 +75,7 @@ class Reviews:
         return Reviewed(asked.id, user, problem)
 
     async def _user(self, asked: Review) -> str:
-        spec: dict[str, object] = {"token": asked.token}
-        if asked.audience:
-            spec["audiences"] = [asked.audience]
-        review = {"apiVersion": TOKEN_REVIEWS.api_version, "kind": TOKEN_REVIEWS.kind, "spec": spec}
+        review = token_review(asked.token, asked.audience)
         body = await self._api.request("POST", TOKEN_REVIEWS.path(), body=review, timeout=SECONDS)
-        status = msgspec.json.decode(body, type=_TokenReview).status
-        # A server that knows no audiences returns none, and has not checked this one.
-        valid = status.authenticated and (not asked.audience or asked.audience in status.audiences)
-        return status.user.username if valid else ""
+        user = msgspec.json.decode(body, type=TokenReview).user(asked.audience)
+        return "" if user is None else user.username

@@ -72,10 +72,6 @@ class Answer(msgspec.Struct, frozen=True):
     moved: dict[str, str] = {}
     """The job of each pod that the plan with the edits moves."""
 
-    @property
-    def differs(self) -> bool:
-        return bool(self.starts or self.stays or self.evicted or self.spared or self.resized or self.reasons)
-
 
 def what_if(
     cluster: Cluster, config: Config, now: float, edits: Sequence[Edit], standing: Standing | None = None

@@ -44,7 +44,7 @@ def release(search: Search) -> Edits:
 
 
 def reservation(search: Search) -> Edits:
-    """Release the nodes that are reserved for another job."""
+    """Release the nodes that are locked for another job."""
     elect = search.cluster.elect
     if elect is None or elect.job in (search.job.key, *ended(search.cluster)):
         return None

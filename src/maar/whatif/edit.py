@@ -77,6 +77,14 @@ def found(field: str, what: str, name: str, known: Collection[str]) -> None:
     raise EditError(field, f"unknown {what} `{name}`; {near}there are {len(known)}")
 
 
+def all_found(field: str, what: str, names: Collection[str], known: Collection[str]) -> None:
+    """An `EditError` if there are no names, or one of them is unknown."""
+    if not names:
+        raise EditError(field, f"expected the names of {what}s, got nothing")
+    for i, name in enumerate(names):
+        found(f"{field}[{i}]", what, name, known)
+
+
 def at_least(field: str, value: int, least: int, most: int = LARGEST) -> None:
     """An `EditError` if a number is out of bounds."""
     if not least <= value <= most:

@@ -1,4 +1,4 @@
-"""All edits, and how several are made one after the other."""
+"""How several edits are made one after the other, and said in words."""
 
 from __future__ import annotations
 
@@ -7,35 +7,7 @@ from collections.abc import Iterable, Sequence
 from msgspec.structs import replace
 
 from maar.shards.outside import grown
-from maar.whatif.config_edits import SetAlgorithm, UseConfig
 from maar.whatif.edit import Edit, EditError, Scene
-from maar.whatif.job_edits import AddJobs, EndJobs, Release, SetMinimum, SetPriority, SetQueue, SetRequest
-from maar.whatif.node_edits import AddNodes, AddNodesLike, Cordon, EndReservation, RemoveNodes, Uncordon
-from maar.whatif.queue_edits import AddQueues, OpenQueue, SetAmounts, SetQuota, SetWeight
-
-AnyEdit = (
-    AddJobs
-    | EndJobs
-    | Release
-    | SetMinimum
-    | SetPriority
-    | SetQueue
-    | SetRequest
-    | AddNodes
-    | AddNodesLike
-    | Cordon
-    | EndReservation
-    | RemoveNodes
-    | Uncordon
-    | AddQueues
-    | OpenQueue
-    | SetAmounts
-    | SetQuota
-    | SetWeight
-    | SetAlgorithm
-    | UseConfig
-)
-"""What an API reads from JSON: `msgspec.json.decode(body, type=list[AnyEdit])`."""
 
 
 def applied(scene: Scene, edits: Iterable[Edit]) -> Scene:

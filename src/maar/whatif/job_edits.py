@@ -15,6 +15,7 @@ from maar.whatif.edit import (
     Edit,
     EditError,
     Scene,
+    all_found,
     at_least,
     ended,
     found,
@@ -59,11 +60,7 @@ class EndJobs(Edit, frozen=True):
 
     def applied(self, scene: Scene) -> Scene:
         cluster, ended = scene.cluster, set(self.jobs)
-        if not self.jobs:
-            raise EditError("jobs", "expected the names of jobs, got nothing")
-        known = {job.key for job in cluster.jobs}
-        for i, key in enumerate(self.jobs):
-            found(f"jobs[{i}]", "job", key, known)
+        all_found("jobs", "job", self.jobs, {job.key for job in cluster.jobs})
         jobs = tuple(job for job in cluster.jobs if job.key not in ended)
         tasks = tuple(task for task in cluster.tasks if task.job not in ended)
         return replace(scene, cluster=replace(cluster, jobs=jobs, tasks=tasks))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from msgspec.structs import replace
 
 from maar.model.nodes import HOSTNAME, Node
 from maar.model.tasks import Status, Task
 from maar.model.words import count as counted
-from maar.whatif.edit import Edit, EditError, Scene, at_least, found, new, quoted, swapped
+from maar.whatif.edit import Edit, Scene, all_found, at_least, found, new, quoted, swapped
 
 CORDONED = "node.kubernetes.io/unschedulable"
 """The taint that Kubernetes gives a cordoned node."""
@@ -62,11 +64,13 @@ class _Nodes(Edit, frozen=True):
     nodes: tuple[str, ...]
 
     def check(self, scene: Scene) -> None:
-        if not self.nodes:
-            raise EditError("nodes", "expected the names of nodes, got nothing")
-        known = {node.name for node in scene.cluster.nodes}
-        for i, name in enumerate(self.nodes):
-            found(f"nodes[{i}]", "node", name, known)
+        all_found("nodes", "node", self.nodes, {node.name for node in scene.cluster.nodes})
+
+    def changed(self, scene: Scene, change: Callable[[Node], Node]) -> Scene:
+        """The scene with these nodes changed."""
+        self.check(scene)
+        nodes = swapped(scene.cluster.nodes, lambda n: n.name in self.nodes, change)
+        return replace(scene, cluster=replace(scene.cluster, nodes=nodes))
 
     def _named(self) -> str:
         return f"node{'' if len(self.nodes) == 1 else 's'} {quoted(self.nodes)}"
@@ -76,10 +80,7 @@ class Cordon(_Nodes, frozen=True):
     """Nodes get no new pods; their pods stay."""
 
     def applied(self, scene: Scene) -> Scene:
-        self.check(scene)
-        names = set(self.nodes)
-        nodes = swapped(scene.cluster.nodes, lambda n: n.name in names, lambda n: replace(n, unschedulable=True))
-        return replace(scene, cluster=replace(scene.cluster, nodes=nodes))
+        return self.changed(scene, lambda node: replace(node, unschedulable=True))
 
     def words(self, scene: Scene) -> str:
         return f"cordon {self._named()}"
@@ -89,10 +90,7 @@ class Uncordon(_Nodes, frozen=True):
     """Nodes that are cordoned take pods again."""
 
     def applied(self, scene: Scene) -> Scene:
-        self.check(scene)
-        names = set(self.nodes)
-        nodes = swapped(scene.cluster.nodes, lambda n: n.name in names, _uncordoned)
-        return replace(scene, cluster=replace(scene.cluster, nodes=nodes))
+        return self.changed(scene, _uncordoned)
 
     def words(self, scene: Scene) -> str:
         return f"uncordon {self._named()}"
@@ -112,9 +110,9 @@ class RemoveNodes(_Nodes, frozen=True):
         alive = {task.job for task in tasks}
         jobs = []
         for job in cluster.jobs:
-            if job.elastic is not None and any(_node(place) in names for place, _ in job.elastic.holds):
-                holds = tuple(hold for hold in job.elastic.holds if _node(hold[0]) not in names)
-                job = replace(job, elastic=replace(job.elastic, holds=holds))
+            if job.elastic is not None and any(_node(place) in names for place, _ in job.elastic.reserved):
+                left = tuple(room for room in job.elastic.reserved if _node(room[0]) not in names)
+                job = replace(job, elastic=replace(job.elastic, reserved=left))
             if job.declared or job.key in alive:
                 jobs.append(job)
         nodes = tuple(node for node in cluster.nodes if node.name not in names)

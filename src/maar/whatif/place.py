@@ -7,42 +7,23 @@ goes behind others. A job that comes later may still start first, if this one do
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
 from maar.config.config import Config
 from maar.model.jobs import Job
+from maar.model.queues import Queue
 from maar.model.snapshot import Snapshot
-from maar.session.hooks import Entry
+from maar.session.hooks import Entry, QueueKey
 from maar.session.lingering import count_lingering
 from maar.session.nominations import is_begun
-from maar.session.resizing.holds import take_up_holds
+from maar.session.resizing.restoring import restore_room
 from maar.session.session import Session
 
 BEGUN = "allocate"
 CREATED = "created"
 NAME = "name"
-
-WORDS = {
-    "priority": "higher priority",
-    "gang": "does not have its minimum yet",
-    "drf": "smaller share of the cluster",
-    "sla": "its waiting time ends first",
-    "tdm": "its owner does not call it preemptable",
-    BEGUN: "runs only in part, and is completed first",
-    CREATED: "older",
-    NAME: "first by name",
-}
-"""What it means that a plugin puts a job first; also for the two rules that end every order."""
-QUEUE_WORDS = {
-    "proportion": "uses less of its share",
-    "capacity": "higher priority, or uses less of its share",
-    "drf": "uses less of its share in the tree",
-    CREATED: "older",
-    NAME: "first by name",
-}
-NAMESPACE_WORDS = {"drf": "smaller share of the cluster", NAME: "first by name"}
 
 T = TypeVar("T")
 
@@ -98,24 +79,43 @@ def _opened(snapshot: Snapshot, config: Config, now: float) -> tuple[Session, li
     session = Session(snapshot, config, now)
     session.open()
     count_lingering(session)
-    take_up_holds(session)
+    restore_room(session)
     return session, [job for job in session.active(resting=True) if session.waits(job) or session.is_pending(job)]
 
 
 def _order(session: Session) -> list[Entry[Callable[[Any], Any]]]:
     """What orders the jobs of a queue, before their names."""
-    begun = Entry[Callable[[Any], Any]](-1, BEGUN, lambda job: not is_begun(session, job))
-    created = Entry[Callable[[Any], Any]](-1, CREATED, lambda item: item.created)
-    return [begun, *session.hooks.job_order, created]
+    words = "runs only in part, and is completed first"
+    begun = Entry[Callable[[Any], Any]](-1, BEGUN, lambda job: not is_begun(session, job), words)
+    return [begun, *session.hooks.job_order, *session.hooks.job_ties, _OLDER]
+
+
+class Turn(NamedTuple):
+    """A queue, and the job that it would place next."""
+
+    queue: Queue
+    job: Job
+
+
+def _order_of_queues(session: Session) -> list[Entry[Callable[[Turn], Any]]]:
+    def entry(of: Entry[QueueKey]) -> Entry[Callable[[Turn], Any]]:
+        return Entry(of.tier, of.plugin, lambda turn: of.call(turn.queue, turn.job), of.words)
+
+    older = Entry[Callable[[Turn], Any]](-1, CREATED, lambda turn: turn.queue.created, "older")
+    return [*map(entry, session.hooks.queue_order), older]
+
+
+_OLDER = Entry[Callable[[Any], Any]](-1, CREATED, lambda item: item.created, "older")
 
 
 def _place(session: Session, jobs: Sequence[Job], mine: Job) -> Place:
     hooks, queues = session.hooks, session.snapshot.queues
     beside = [job for job in jobs if job.queue == mine.queue]
-    created = Entry[Callable[[Any], Any]](-1, CREATED, lambda item: item.created)
     own = queues.queues[queues.number[mine.queue]]
-    others = [queues.queues[number] for number in sorted({queues.number[job.queue] for job in jobs})]
-    ahead = _ahead(_order(session), beside, mine, lambda job: job.key, WORDS)
+    ahead = _ahead(_order(session), beside, mine, lambda job: job.key)
+    turns = {own.name: Turn(own, mine)}
+    for job in sorted(jobs, key=hooks.job_key):
+        turns.setdefault(job.queue, Turn(queues.queues[queues.number[job.queue]], job))
     namespaces = sorted({job.namespace for job in jobs}) if hooks.namespace_order else [mine.namespace]
     return Place(
         mine.key,
@@ -123,27 +123,21 @@ def _place(session: Session, jobs: Sequence[Job], mine: Job) -> Place:
         number=len(ahead) + 1,
         waiting=len(beside),
         ahead=ahead,
-        queues_ahead=_ahead([*hooks.queue_order, created], others, own, lambda queue: queue.name, QUEUE_WORDS),
-        namespaces_ahead=_ahead(hooks.namespace_order, namespaces, mine.namespace, lambda name: name, NAMESPACE_WORDS),
+        queues_ahead=_ahead(_order_of_queues(session), turns.values(), turns[own.name], lambda turn: turn.queue.name),
+        namespaces_ahead=_ahead(hooks.namespace_order, namespaces, mine.namespace, lambda name: name),
     )
 
 
 def _ahead(
-    order: Sequence[Entry[Callable[[T], Any]]],
-    items: Iterable[T],
-    mine: T,
-    name: Callable[[T], str],
-    words: dict[str, str],
+    order: Sequence[Entry[Callable[[T], Any]]], items: Iterable[T], mine: T, name: Callable[[T], str]
 ) -> tuple[Ahead, ...]:
     """The items that go before one of them, in their order, each with the first entry that distinguishes the two."""
-    keys = [entry.call(mine) for entry in order]
+    order = [*order, Entry(-1, NAME, name, "first by name")]
+    keys = tuple(entry.call(mine) for entry in order)
     found = []
     for item in items:
-        if name(item) == name(mine):
-            continue
-        theirs = [entry.call(item) for entry in order]
-        if (*theirs, name(item)) < (*keys, name(mine)):
-            differ = (entry.plugin for entry, a, b in zip(order, theirs, keys, strict=True) if a != b)
-            by = next(differ, NAME)
-            found.append(((*theirs, name(item)), Ahead(name(item), by, words.get(by, f"by plugin `{by}`"))))
+        theirs = tuple(entry.call(item) for entry in order)
+        if theirs < keys:
+            by = next(entry for entry, a, b in zip(order, theirs, keys, strict=True) if a != b)
+            found.append((theirs, Ahead(name(item), by.plugin, by.words)))
     return tuple(ahead for _, ahead in sorted(found, key=lambda pair: pair[0]))

@@ -46,6 +46,8 @@ class Search:
         self._now = now
         self._go_on = go_on
         self._known: dict[bytes, bool] = {}
+        self._worked: tuple[bytes, Decided] | None = None
+        """The plan with the last edits that worked: mostly those that are the answer."""
         self.before = before or self.decide(())
         self.snapshot = self.before.snapshot
         self.queues: QueueTree = self.snapshot.queues
@@ -55,6 +57,8 @@ class Search:
 
     def decide(self, edits: Sequence[Edit]) -> Decided:
         """The plan with these edits."""
+        if self._worked is not None and self._worked[0] == msgspec.msgpack.encode(edits):
+            return self._worked[1]
         self.decisions += 1
         return decided(applied(self.scene, edits), self._now, reasons=False)
 
@@ -64,14 +68,18 @@ class Search:
         if asked not in self._known:
             if self.decisions >= MOST_DECISIONS or not self._go_on():
                 raise OutOfBudget
-            self._known[asked] = self._tries(edits)
+            self._known[asked] = self._tries(edits, asked)
         return self._known[asked]
 
-    def _tries(self, edits: Sequence[Edit]) -> bool:
+    def _tries(self, edits: Sequence[Edit], asked: bytes) -> bool:
         try:
-            return self.decide(edits).outcome.of(self.job.key).ok
+            after = self.decide(edits)
         except EditError:
             return False  # what cannot be done does not help: objects may have values that no edit may set
+        works = after.outcome.of(self.job.key).ok
+        if works:
+            self._worked = (asked, after)
+        return works
 
     def tried(self, edits: list[Edit]) -> list[Edit] | None:
         """The edits, if they work."""

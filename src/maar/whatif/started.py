@@ -6,16 +6,14 @@ A group without pods starts when it is admitted, a suspended elastic job when it
 from __future__ import annotations
 
 import enum
-from collections import Counter
 
 from maar.config.config import Config
+from maar.config.gangs import GANG
 from maar.model.jobs import Job, Phase
+from maar.model.minimum import has_minimum
 from maar.model.plan import Plan
 from maar.model.snapshot import Snapshot
-from maar.model.tasks import Status, Task
-
-GANG = "gang"
-"""The plugin without which jobs have no minimum."""
+from maar.model.tasks import READY, Task
 
 
 class Start(enum.StrEnum):
@@ -40,14 +38,15 @@ class Outcome:
 
     def __init__(self, snapshot: Snapshot, config: Config, plan: Plan) -> None:
         self._snapshot = snapshot
+        # Without this plugin jobs have no minimum.
         self._gang = any(option.name == GANG for tier in config.tiers for option in tier)
         self._evicted = {evict.task for evict in plan.evict}
         self._bound = {bind.task for bind in plan.bind}
-        self._promised = {nominate.task for nominate in plan.nominate}
+        self._nominated = {nominate.task for nominate in plan.nominate}
         self._admitted = {admit.job for admit in plan.admit}
         self._suspended = {suspend.job for suspend in plan.suspend}
         self._resumed = {resume.job for resume in plan.resume}
-        self._held = {hold.job for hold in plan.hold}
+        self._reserved = {reserve.job for reserve in plan.reserve}
 
     def of(self, key: str) -> Start:
         row = self._snapshot.jobs.number[key]
@@ -57,15 +56,14 @@ class Outcome:
         if key in self._resumed:
             return Start.STARTS
         if job.is_suspended:
-            return Start.NOMINATED if key in self._held else Start.WAITS
-        first, last = self._snapshot.jobs.members.span(row)
-        return self._with_pods(job, self._snapshot.tasks.tasks[first:last]) if first < last else self._without(job)
+            return Start.NOMINATED if key in self._reserved else Start.WAITS
+        tasks = self._snapshot.tasks_of(row)
+        return self._with_pods(job, tasks) if tasks else self._without(job)
 
     def _with_pods(self, job: Job, tasks: list[Task]) -> Start:
-        ready = (Status.BOUND, Status.SUCCEEDED)
-        runs = Counter(t.role for t in tasks if t.status in ready and t.key not in self._evicted)
-        starts = runs + Counter(t.role for t in tasks if t.key in self._bound)
-        later = starts + Counter(t.role for t in tasks if t.key in self._promised)
+        runs = [t for t in tasks if t.status in READY and t.key not in self._evicted]
+        starts = runs + [t for t in tasks if t.key in self._bound]
+        later = starts + [t for t in tasks if t.key in self._nominated]
         for have, start in ((runs, Start.RUNS), (starts, Start.STARTS), (later, Start.NOMINATED)):
             if self._enough(job, have):
                 return start
@@ -75,8 +73,5 @@ class Outcome:
         admitted = job.phase is not Phase.PENDING and not job.broken
         return Start.ADMITTED if admitted or job.key in self._admitted else Start.WAITS
 
-    def _enough(self, job: Job, have: Counter[str]) -> bool:
-        if not self._gang:
-            return have.total() > 0
-        roles = job.role_min if job.min_member >= sum(job.role_min.values()) else {}
-        return have.total() >= max(job.min_member, 1) and all(have[role] >= least for role, least in roles.items())
+    def _enough(self, job: Job, have: list[Task]) -> bool:
+        return has_minimum(job, have) if self._gang else bool(have)

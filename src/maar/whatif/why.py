@@ -60,18 +60,28 @@ class Why(msgspec.Struct, frozen=True):
     unblock: Unblocked
 
 
-def why(cluster: Cluster, config: Config, now: float, job: str, go_on: Callable[[], bool] = lambda: True) -> Why:
-    """The answer about a job of the cluster; an `EditError` if there is none. `go_on` limits the search for changes."""
+def why(
+    cluster: Cluster,
+    config: Config,
+    now: float,
+    job: str,
+    go_on: Callable[[], bool] = lambda: True,
+    before: Decided | None = None,
+) -> Why:
+    """The answer about a job of the cluster; an `EditError` if there is none.
+
+    `go_on` limits the search for changes. `before` is the plan of this moment with its reasons, if the caller has it.
+    """
     scene = Scene(cluster, config)
     asked = job_of(scene, job)
     tasks = [task for task in cluster.tasks if task.job == job]
-    found = decided(scene, now)
+    found = before or decided(scene, now)
     return Why(
         job,
         asked.queue,
         asked.priority,
         found.outcome.of(job),
-        asked.created if asked.waiting_since is None else asked.waiting_since,
+        asked.waits_since,
         asked.min_member,
         _needs(asked, tasks),
         _declared(asked),

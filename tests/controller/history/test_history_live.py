@@ -37,6 +37,7 @@ from maar.kube.client.errors import Conflict
 from maar.kube.kinds.kubeflow import pytorchjob
 from maar.model.elastic import Elastic
 from maar.model.snapshot import Snapshot
+from maar.model.tasks import Status
 from maar.registry import catalog
 from maar.report import Reporter
 from maar.web.front.routes import MEASUREMENTS
@@ -194,6 +195,14 @@ def known(scheduler: Scheduler, job: str) -> Elastic:
     return found
 
 
+def running(scheduler: Scheduler, job: str) -> int:
+    """How many workers of a job the last decision saw on nodes."""
+    seen = scheduler.cache.latest
+    number = seen.jobs.number.get(f"{NAMESPACE}/{job}")
+    tasks = [] if number is None else seen.jobs.members[number].tolist()
+    return sum(seen.tasks.tasks[task].status is Status.BOUND for task in tasks)
+
+
 def tell(kubeconfig: Path, tmp_path: Path, story: Story) -> None:
     async def main() -> None:
         async with connected(kubeconfig) as live:
@@ -217,7 +226,7 @@ def test_what_trainings_report_is_what_the_next_decision_knows(kubeconfig: Path,
             # It is as fast on 1 worker as on 8: the room that keen-1 leaves does not help it, nor its next run.
             curve = ((1, 1.0), (8, 1.0))
             await stage.live.eventually(lambda: known(scheduler, "flat-1").speedup == curve, "the speed-up is learnt")
-            assert {("default/flat", GPU): dict(curve)} == stage.history.curves()
+            assert {("default/flat", GPU): dict(curve)} == stage.history.model.points()
             assert 94 * EPOCH == pytest.approx(known(scheduler, "flat-1").remaining)
             await stage.delete("keen-1")
             await stage.until({"flat-1": 1, "keen-1": 0})
@@ -349,9 +358,10 @@ def test_the_run_of_an_elastic_job_counts_at_the_size_that_its_owner_requested(
     """It asks for one worker and has eight, so each second of it counts as eight."""
 
     async def story(stage: Stage) -> None:
-        async with stage.maar():
+        async with stage.maar() as scheduler:
             await stage.submit("wide-7")
             await stage.until({"wide-7": 8})
+            await stage.live.eventually(lambda: running(scheduler, "wide-7") == 8, "Maar has seen its workers")
             await asyncio.sleep(1.0)
             await stage.delete("wide-7")
             store = Store(read_address(stage.database), write=False)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from functools import partial
 
 from tests.support.patience import PATIENCE
 from tests.support.sockets import until
 
-from maar.controller.history.knowledge import FromHistory, Learner
+from maar.controller.history.knowledge import Learner, learnt_from
 from maar.history.history import History
 from maar.history.records import Event, EventKind, Measurement, Record
 from maar.kube.read.knowledge import Learnt, Who
@@ -56,9 +57,9 @@ def test_a_history_answers_for_the_category_of_a_job() -> None:
         ]
     for record in records:
         history.model.feed(record)
-    knows = FromHistory(history)
-    assert Learnt(((1, 1.0), (2, 2.0)), 5 * 12.0, 3.0, 2) == knows.of(Who("ns", "t-1", "", "a100", 10))
-    assert Learnt(((1, 1.0), (2, 2.0)), 10 * 12.0, 3.0, 2) == knows.of(Who("ns", "t-2", "", "h100", 10)), (
+    knows = partial(learnt_from, history)
+    assert Learnt(((1, 1.0), (2, 2.0)), 5 * 12.0, 3.0, 2) == knows(Who("ns", "t-1", "", "a100", 10))
+    assert Learnt(((1, 1.0), (2, 2.0)), 10 * 12.0, 3.0, 2) == knows(Who("ns", "t-2", "", "h100", 10)), (
         "from the category"
     )
-    assert Learnt() == knows.of(Who("ns", "t-1", "other", "a100"))
+    assert Learnt() == knows(Who("ns", "t-1", "other", "a100"))

@@ -19,6 +19,16 @@ def training(name: str, kind: Kind, submit: float, epochs: int) -> Training:
     return Training(name, kind, submit, epochs, EPOCH)
 
 
+def test_in_quick_time_a_timer_for_now_is_due_also_after_years() -> None:
+    loop, done = quick_time.QuickLoop(), list[str]()
+    loop.clock.passed = 50_371_200.0
+    loop.call_later(0, done.append, "done")
+    loop.call_soon(loop.stop)
+    loop.run_forever()
+    loop.close()
+    assert ["done"] == done
+
+
 @pytest.mark.slow
 def test_jobs_start_small_are_measured_and_get_what_helps_them(tmp_path: Path) -> None:
     """Of two kinds with hidden speeds, one uses more workers well and one not at all. Four nodes of 4 GPUs."""

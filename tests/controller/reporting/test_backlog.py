@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from maar.controller.reporting.backlog import MOST, Backlog
 from maar.controller.reporting.removals import AFTER, AT_ONCE, Place, Removals
 from maar.controller.reporting.reports import DETAILS_EVERY, Reports
-from maar.controller.reporting.subjects import Subjects
 from maar.controller.reporting.telling import STANDS, Writes
 from maar.controller.snapshots.cache import Cache
 from maar.kube.kinds import cluster as kinds
@@ -21,7 +20,7 @@ from maar.kube.picture.picture import Picture
 from maar.kube.wire.annotations import WHY
 from maar.kube.wire.cluster import Node
 from maar.kube.wire.pods import Pod
-from maar.kube.write.status import QueueShows, QueueStatus, promises
+from maar.kube.write.status import QueueShows, QueueStatus, nominates
 from maar.model.plan import Nominate, Plan, Wait
 from maar.model.reasons import Reason
 from maar.testing.builders import GPU
@@ -36,7 +35,7 @@ class Scene:
     def __init__(self, **pods: int) -> None:
         self.picture = Picture(frozenset({"maar"}))
         self.cache = Cache(self.picture)
-        self.reports = Reports(self.cache, Subjects(self.cache))
+        self.reports = Reports(self.cache)
         node = {"metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "8", "pods": "110"}}}
         self.picture.put(kinds.NODES, msgspec.convert(node, Node))
         self.jobs = [f"{namespace}/p{i:04}" for namespace, count in pods.items() for i in range(count)]
@@ -142,10 +141,10 @@ def test_a_promise_is_written_at_once() -> None:
     assert MOST + 2 == len(scene.next())
     scene.cycle(11.0, nominate=(Nominate("flood/p0999", "n1"), Nominate("mine/p0000", "n1")))
     assert ["flood/p0999", "mine/p0000"] == [writes.job for writes in scene.at_once]
-    assert all(promises(patch) for writes in scene.at_once for patch in writes.patches)
+    assert all(nominates(patch) for writes in scene.at_once for patch in writes.patches)
     scene.cycle(12.0)
     assert ["flood/p0999", "mine/p0000"] == [writes.job for writes in scene.at_once]
-    assert all(promises(patch) for writes in scene.at_once for patch in writes.patches)
+    assert all(nominates(patch) for writes in scene.at_once for patch in writes.patches)
 
 
 def test_a_report_that_is_due_later_is_known_to_the_outbox() -> None:

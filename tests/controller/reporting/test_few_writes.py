@@ -20,10 +20,11 @@ from maar.kube.kinds import volcano_podgroup
 from maar.kube.picture.picture import PodGroup
 from maar.kube.wire.api_resources import PODS
 from maar.kube.write.events import Reference
+from maar.model.codes import Code
 from maar.model.jobs import Job, Phase
 from maar.model.plan import Wait
 from maar.model.reasons import Never, Reason
-from maar.model.verdicts import CODES
+from maar.registry import catalog, codes_of
 
 NODES, GPUS, GANG = 16, 8, 4
 PER_BIND, EACH_SECOND = 5, 2
@@ -79,11 +80,16 @@ def test_500_waiting_gangs_on_full_nodes_cause_few_writes(box: EmbeddedServer, t
 
 HOUR = 3600.0
 PODS_OF_IT = 3
-CODE = st.sampled_from(sorted(CODES))
+CODE: st.SearchStrategy[Code] = st.sampled_from(codes_of(catalog()))
 NODE = st.sampled_from(["", "n1", "n2"])
 REASON = st.builds(
     lambda code, text, never: Reason(
-        "test", code, text, never=Never("LargerThanAnyNode", text) if never else None, lasting=text
+        "test",
+        code.name,
+        text,
+        never=Never("LargerThanAnyNode", text) if never else None,
+        lasting=text,
+        meaning=code.meaning,
     ),
     CODE,
     st.sampled_from(["a", "b", "c"]),

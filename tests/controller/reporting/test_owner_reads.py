@@ -22,11 +22,10 @@ from maar.kube.kinds import (
     JOB_KINDS,
     SOURCES,
     AnyJobKind,
-    PodGroupKind,
     kind_named,
     upstream_podgroup,
 )
-from maar.kube.kinds.kind import Inner
+from maar.kube.kinds.kind import Inner, PodGroupKind
 from maar.kube.kinds.kubeflow import mpijob
 from maar.kube.wire.annotations import WHY
 from maar.kube.wire.api_resources import PODS, Resource

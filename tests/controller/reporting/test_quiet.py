@@ -92,7 +92,8 @@ def test_one_event_says_that_a_gang_was_scheduled(kubeconfig: Path) -> None:
             assert {("PodGroup", "train"): 1, ("Pod", "alone"): 1} == about(found)
             (node,) = [p.node for p in pods if p.name == "alone"]
             messages = {e["involvedObject"]["name"]: (e["message"], "series" in e) for e in found}
-            assert {"train": ("bound 4 pods of the gang", False), "alone": (f"bound to {node}", False)} == messages
+            alone = f"Successfully assigned {NAMESPACE}/alone to {node}"
+            assert {"train": ("bound 4 pods of the gang", False), "alone": (alone, False)} == messages
 
     tell(kubeconfig, story, nodes=2)
 
@@ -110,7 +111,7 @@ def test_an_event_for_each_pod_on_request(kubeconfig: Path) -> None:
             messages = {
                 e["involvedObject"]["name"]: e["message"] for e in found if e["involvedObject"]["kind"] == "Pod"
             }
-            assert {p.name: f"bound to {p.node}" for p in pods} == messages
+            assert {p.name: f"Successfully assigned {NAMESPACE}/{p.name} to {p.node}" for p in pods} == messages
             assert not any("series" in e for e in found)
 
     tell(kubeconfig, story, nodes=2)

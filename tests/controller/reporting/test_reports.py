@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -11,7 +12,7 @@ from tests.support.reported import reported
 
 from maar.controller.reporting.removals import AFTER, AT_ONCE, Place, Removals
 from maar.controller.reporting.reports import AGAIN, Reports
-from maar.controller.reporting.subjects import Note, Subject, Subjects, pod_reference
+from maar.controller.reporting.subjects import Note, Subject, pod_reference, subject_of
 from maar.controller.reporting.tallies import EARLY, MOMENT, Tallies
 from maar.controller.reporting.telling import A_MOMENT, A_WHILE, STANDS, Record, Seen, Waiting, Writes, report
 from maar.controller.settings.brakes import Brakes, BrakeSettings
@@ -35,6 +36,7 @@ from maar.model.plan import Admit, Bind, Deserves, Evict, Plan, Wait
 from maar.model.reasons import Reason
 from maar.model.resources import quantity
 from maar.model.snapshot import Snapshot
+from maar.registry import catalog, codes_of
 from maar.testing.builders import GPU, cluster, gang, node
 
 KEY = "ns/train"
@@ -44,11 +46,12 @@ GROUP_PATH = VOLCANO.resource.path("ns", "train")
 POD_STATUS = PODS.path("ns", "train-0", "status")
 JOB_PATH = "/apis/batch/v1/namespaces/ns/jobs/train"
 POD_PATHS = [POD_STATUS, POD_STATUS.replace("-0", "-1")]
+MEANINGS = {code.name: code.meaning for code in codes_of(catalog())}
 PENDING = tuple(Waiting(f"{KEY}-{i}", f"u{i}", 5.0) for i in range(2))
 
 
 def waits(message: str = "too few GPUs", code: str = "NotEnoughResources") -> Wait:
-    return Wait(KEY, (Reason("test", code, message),))
+    return Wait(KEY, (Reason("test", code, message, meaning=MEANINGS.get(code)),))
 
 
 NO_ROOM, NO_QUOTA = waits(), waits("too much for its queue", "OverCapability")
@@ -538,8 +541,7 @@ class Scene:
     def __init__(self) -> None:
         self.picture = Picture(frozenset({"maar"}))
         self.cache = Cache(self.picture)
-        self.subjects = Subjects(self.cache)
-        self.reports = Reports(self.cache, self.subjects)
+        self.reports = Reports(self.cache)
         node = {"metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "8", "pods": "110"}}}
         self.picture.put(kinds.NODES, msgspec.convert(node, Node))
 
@@ -556,16 +558,16 @@ class Scene:
         }
         self.picture.put(kinds.PODS, msgspec.convert(manifest, Pod))
 
-    def group(self, name: str, **status: object) -> None:
+    def group(self, name: str, tasks: Mapping[str, int] | None = None, phase: str = "") -> None:
         manifest = {
             "metadata": {"name": name, "namespace": "ns", "uid": f"u-{name}"},
-            "spec": {"minMember": 2},
-            "status": status,
+            "spec": {"minMember": 2, "minTaskMember": tasks or {}},
+            "status": {"phase": phase} if phase else {},
         }
         self.picture.put(VOLCANO, msgspec.convert(manifest, VOLCANO.resource.struct))
 
-    def gang(self, name: str, **status: object) -> None:
-        self.group(name, **status)
+    def gang(self, name: str, phase: str = "") -> None:
+        self.group(name, phase=phase)
         for i in range(2):
             self.pod(f"{name}-{i}", annotations={"scheduling.k8s.io/group-name": name})
 
@@ -592,6 +594,19 @@ def test_a_deleted_job_is_forgotten_and_another_of_its_name_starts_fresh() -> No
         scene.picture.drop(kinds.PODS, KEY)
         assert [] == scene.cycle(13.0)
         assert scene.reports.due(13.0 + MOMENT) is None
+
+
+def test_a_gang_that_lacks_a_role_is_not_reported_as_running() -> None:
+    scene = Scene()
+    scene.group("train", {"master": 1}, "Inqueue")
+    for i, role in enumerate(("worker", "worker", "master")):
+        notes = {"scheduling.k8s.io/group-name": "train", "volcano.sh/task-spec": role}
+        scene.pod(f"train-{i}", annotations=notes)
+    workers = tuple(Bind(f"{KEY}-{i}", "n1") for i in range(2))
+    assert [] == scene.patches(10.0, bind=workers)
+    (patch,) = scene.patches(11.0, bind=(Bind(f"{KEY}-2", "n1"),))
+    assert isinstance(patch.body, dict)
+    assert (GROUP_PATH, "Running") == (patch.path, patch.body["status"]["phase"])
 
 
 def test_a_gang_that_is_bound_runs_and_its_pods_get_no_reasons() -> None:
@@ -909,7 +924,7 @@ def test_a_job_that_its_owner_has_suspended_gets_no_reason_while_its_pods_are_st
     owner = {"apiVersion": kind.api_version, "kind": kind.kind, "name": "train", "uid": "u-job", "controller": True}
     scene.pod("train-worker-0", ownerReferences=[owner])
     scene.snapshot(1.0)
-    subject = scene.subjects.subject_of(KEY)
+    subject = subject_of(scene.cache, KEY)
     assert subject is not None
     assert (kind.kind, suspended) == (subject.tells.kind, subject.note is None)
 
@@ -917,7 +932,7 @@ def test_a_job_that_its_owner_has_suspended_gets_no_reason_while_its_pods_are_st
 def subjects_of(scene: Scene, *jobs: str) -> list[tuple[str, str]]:
     """The path and the UID of the object that represents each job."""
     scene.snapshot(1.0)
-    found = [scene.subjects.subject_of(job) for job in jobs]
+    found = [subject_of(scene.cache, job) for job in jobs]
     return [("", "") if one is None else (one.path, one.reference.uid) for one in found]
 
 
@@ -949,10 +964,10 @@ def test_its_own_object_represents_an_elastic_job() -> None:
     job = msgspec.convert(manifest, kind.struct)
     scene.picture.put(pytorchjob.KIND, job)
     assert [(kind.path("ns", "train"), "u-job")] == subjects_of(scene, KEY)
-    owner = scene.picture.job("ns", "train", "u-job")
+    owner = scene.picture.owners.job("ns", "train", "u-job")
     assert owner is not None
     assert job is owner.item
-    assert scene.picture.job("ns", "train", "of another") is None
+    assert scene.picture.owners.job("ns", "train", "of another") is None
 
 
 def test_a_pod_represents_itself_and_the_first_pod_a_gang_without_an_object() -> None:

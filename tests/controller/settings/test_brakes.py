@@ -10,7 +10,7 @@ from maar.controller.settings.brakes import Brakes, BrakeSettings, share_of
 from maar.decide import decide
 from maar.model.elastic import Elastic
 from maar.model.jobs import Job
-from maar.model.plan import Bind, Evict, Hold, Plan, Resize, Resume, Suspend, Target
+from maar.model.plan import Bind, Evict, Plan, Reserve, Resize, Resume, Suspend, Target
 from maar.model.queues import Queue
 from maar.model.reasons import in_one_line
 from maar.model.shapes import Shape
@@ -100,7 +100,7 @@ def elastic_jobs() -> tuple[Plan, Snapshot]:
         Job(
             f"ns/{name}",
             queue="b" if name == "shrinks" else "a",
-            elastic=Elastic(1, 4, shape, 2, suspended=name == "starts", holds=holds),
+            elastic=Elastic(1, 4, shape, 2, suspended=name == "starts", reserved=holds),
         )
         for name, holds in (("shrinks", ()), ("stops", ()), ("grows", (("n0", 1),)), ("starts", ()))
     )
@@ -108,7 +108,7 @@ def elastic_jobs() -> tuple[Plan, Snapshot]:
         resize=(Resize("ns/shrinks", 2, 1), Resize("ns/grows", 2, 3)),
         suspend=(Suspend("ns/stops"),),
         resume=(Resume("ns/starts", 1),),
-        hold=(Hold("ns/grows", "n0", 2), Hold("ns/starts", "n1", 1), Hold("ns/else", "n2", 1)),
+        reserve=(Reserve("ns/grows", "n0", 2), Reserve("ns/starts", "n1", 1), Reserve("ns/else", "n2", 1)),
         targets=(Target("ns/grows", 3, 3, "fifo"), Target("ns/starts", 1, 1, "fifo"), Target("ns/else", 1, 1, "fifo")),
         wake_at=900.0,
     )
@@ -125,7 +125,7 @@ def test_sizes_pass_without_brakes_and_stay_when_they_are_paused() -> None:
     brakes = Brakes(BrakeSettings(resizes_paused=True))
     held = brakes.apply(plan, snapshot, 100.0)
     assert set() == changed(held)
-    assert {("ns/else", "n2", 1), ("ns/grows", "n0", 1)} == {(h.job, h.node, h.count) for h in held.hold}
+    assert {("ns/else", "n2", 1), ("ns/grows", "n0", 1)} == {(h.job, h.node, h.count) for h in held.reserve}
     assert (4, 900.0) == (brakes.held_sizes, held.wake_at)
     assert held.targets == (
         Target("ns/grows", 2, 3, "fifo; blocked by the brakes"),
@@ -211,4 +211,4 @@ def test_a_job_that_may_not_move_or_change_does_neither(settings: BrakeSettings)
     plan = decide(snapshot, replace(CONFIG, pools=(free,)), 100.0)
     assert (1, 1) == (len(plan.evict), len(plan.resize))
     held = Brakes(settings).apply(plan, snapshot, 100.0)
-    assert ((), (), ()) == (held.evict, held.resize, held.hold)
+    assert ((), (), ()) == (held.evict, held.resize, held.reserve)

@@ -23,6 +23,16 @@ def test_the_pause_can_be_configured() -> None:
     assert 0.5 == Settings(quick=0.0, pause=1.0, longest_pause=9.0).pause_after(0.5, 100)
 
 
+def test_on_a_quiet_cluster_deciding_takes_at_most_a_quarter_of_the_time() -> None:
+    settings = Settings()
+    assert [0.01, 0.01, 0.02] == [settings.quiet_distance(seconds) for seconds in (0.0, 0.0025, 0.005)]
+
+
+def test_room_is_gathered() -> None:
+    assert [0.0, 0.005] == [Settings().gather_after(room=room) for room in (False, True)]
+    assert [0.3, 0.3] == [Settings(gather=0.3).gather_after(room=room) for room in (False, True)]
+
+
 def test_no_pause_with_few_changes() -> None:
     assert 0.0 == Settings().pause_after(0.5, 3)
     assert 1.0 == Settings().pause_after(0.5, 4)

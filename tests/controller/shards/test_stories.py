@@ -17,11 +17,10 @@ from typing import Any
 from click.testing import CliRunner
 from tests.support.live import NAMESPACE, OUR_CRDS, bound, connected
 from tests.support.live_shards import LiveShards, numbers_in, queue_in
-from tests.support.memory import locks
+from tests.support.memory import electing, locks
 from tests.support.scheduler import Child
 
 from maar.cli.main import main
-from maar.config.file import default_text
 from maar.embedded.server import EmbeddedServer
 from maar.kube.kinds import volcano_podgroup
 from maar.kube.read.shards import wants_of
@@ -118,8 +117,8 @@ def test_each_owner_locks_its_nodes_for_an_elected_job_of_another_shard_and_lend
     box: EmbeddedServer, tmp_path: Path
 ) -> None:
     """The owner is frozen for a moment: nobody else writes to its nodes meanwhile."""
-    config = tmp_path / "maar.yaml"
-    config.write_text(default_text().replace("- name: proportion ", "# "))
+    config = electing(tmp_path)
+    config.write_text(config.read_text().replace("- name: proportion ", "# "))
 
     async def story() -> None:
         async with shards(box, tmp_path, 2, 2, "--config", str(config), "--lease-duration", "20") as play:

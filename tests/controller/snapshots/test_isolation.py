@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.confs import RECLAIM
+from tests.support.facts import lost_of
 from tests.support.objects import Json, decoded
 
 from maar.config.config import Config, Registration
@@ -26,10 +27,10 @@ from maar.kube.picture.picture import Picture
 from maar.kube.read.state import entry_of
 from maar.model.plan import Plan
 from maar.model.queues import Queue
+from maar.model.reasons import Refusal
 from maar.model.snapshot import Budget, Cluster, Snapshot
 from maar.model.volumes import Room
 from maar.registry import catalog
-from maar.session.hooks import Rejection
 from maar.session.register import Register
 from maar.session.session import Session
 from maar.testing import builders
@@ -79,7 +80,7 @@ class Picky:
             13 in around.resized.values(),
             around.elect is not None and around.elect.since == 13,
             any(lock.since == 13 for lock in around.locks),
-            any(expired.at == 13 for expired in around.expired),
+            any(expired.at == 13 for expired in lost_of(around)),
             any(load.at == 13 for load in around.loads),
         )
         if any(bugs):
@@ -93,7 +94,7 @@ class Trap:
         pass
 
     def open(self, session: Session, on: Register) -> None:
-        def refuse(shape: int) -> Iterable[Rejection]:
+        def refuse(shape: int) -> Iterable[Refusal]:
             if any("fatal" in node.labels for node in session.snapshot.nodes.nodes):
                 raise ZeroDivisionError("a bug")
             return ()
@@ -240,7 +241,7 @@ LOST = {"job": "ns/x", "at": 13}
         (CSI_NODE, "volumes", "disks"),
         (node("n0", 0, images=[{"names": ["train:1"], "sizeBytes": 13}]), "image", "train:1"),
         (memory(elect=ELECTED), "election", "ns/x"),
-        (memory(expired=[LOST]), "election", "ns/x"),
+        (memory(expired=[LOST]), "fact", "elect/lost ns/x"),
         (node("n0", 0, annotations=LOCK), "election", "ns/x"),
         (memory(resized={"p": 13}), "pool", "p"),
         (METRICS, "NodeMetrics", "n1"),

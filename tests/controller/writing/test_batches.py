@@ -18,17 +18,18 @@ def test_a_batch_is_reported_once_all_of_it_has_ended() -> None:
     batches.begin("a", {"a0": "n1", "a1": "n1", "a2": "n2"}, had=0)
     batches.begin("b", {"b0": "n1"}, had=1)
     batches.begin("c", {"c0": "n1"}, had=0)
-    batches.begin("alone", {"alone": "n2"}, had=0)
+    batches.begin("ml/alone", {"ml/alone": "n2"}, had=0)
     batches.ended("a0", given=True)
     batches.ended("a1", given=False)
     assert [] == reported
     batches.ended("b0", given=True)
     batches.ended("a2", given=True)
     batches.ended("c0", given=False)
-    batches.ended("alone", given=True)
+    batches.ended("ml/alone", given=True)
     batches.ended("unknown", given=True)
     one, two = "bound 1 pod of the gang", "bound 2 pods of the gang"
-    assert [f"b: {one}; 1 bound before", f"a: {two}", "alone: bound to n2"] == reported
+    alone = "ml/alone: Successfully assigned ml/alone to n2"
+    assert [f"b: {one}; 1 bound before", f"a: {two}", alone] == reported
 
 
 async def scheduled(cluster: Live, name: str) -> list[str]:

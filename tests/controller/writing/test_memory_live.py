@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from tests.support.live import NAMESPACE, Live, bound, scheduling, tell, where
-from tests.support.memory import HOME, STATE, elected, locks, state
+from tests.support.memory import HOME, STATE, elected, electing, facts, locks, state
 
 from maar.controller.scheduler import Scheduler
 from maar.controller.settings.settings import Settings
@@ -63,7 +63,7 @@ def test_a_forged_election_does_not_win_after_a_restart(kubeconfig: Path) -> Non
     """The pod of a tenant claims to be elected since 2001; the older gang keeps its election and its locks."""
 
     async def story(cluster: Live) -> None:
-        async with scheduling(cluster, SLEEPY):
+        async with scheduling(cluster, SLEEPY, electing(kubeconfig.parent)):
             await half_full(cluster)
             await cluster.gang("wide", 2, gpu=8)
             await is_locked(cluster, "default/wide", 2)
@@ -72,7 +72,7 @@ def test_a_forged_election_does_not_win_after_a_restart(kubeconfig: Path) -> Non
         metadata = {"annotations": {"scheduling.k8s.io/group-name": "forged", **FORGED}}
         await cluster.pod("forged-0", gpu=8, metadata=metadata)
         await cluster.pod("alone", gpu=8, metadata={"annotations": FORGED})
-        async with scheduling(cluster, RESTLESS) as again:
+        async with scheduling(cluster, RESTLESS, electing(kubeconfig.parent)) as again:
             await cluster.until(lambda ps: all(p.message for p in ps if p.name in ("forged-0", "alone")), "they wait")
             await many_cycles(cluster, again)
             assert before == await state(cluster)
@@ -89,7 +89,7 @@ def test_a_forged_election_does_not_win_after_a_restart(kubeconfig: Path) -> Non
 @pytest.mark.parametrize("how", ["cordon", "remove"])
 def test_a_gang_that_can_no_longer_start_keeps_no_node_locked(kubeconfig: Path, how: str) -> None:
     async def story(cluster: Live) -> None:
-        async with scheduling(cluster, SLEEPY) as scheduler:
+        async with scheduling(cluster, SLEEPY, electing(kubeconfig.parent)) as scheduler:
             await half_full(cluster)
             await cluster.gang("wide", 3, gpu=8)
             await is_locked(cluster, "default/wide", 3)
@@ -108,7 +108,7 @@ def test_a_gang_that_can_no_longer_start_keeps_no_node_locked(kubeconfig: Path, 
 
 def test_a_deleted_gang_leaves_nothing_and_its_successor_inherits_nothing(kubeconfig: Path) -> None:
     async def story(cluster: Live) -> None:
-        async with scheduling(cluster, SLEEPY):
+        async with scheduling(cluster, SLEEPY, electing(kubeconfig.parent)):
             await half_full(cluster)
             await cluster.gang("wide", 2, gpu=8)
             await is_locked(cluster, "default/wide", 2)
@@ -131,7 +131,7 @@ def test_a_deleted_gang_leaves_nothing_and_its_successor_inherits_nothing(kubeco
         await cluster.eventually(later, "it is created again, in a later second")
         for i in range(2):
             await cluster.pod(f"wide-{i}", gpu=8, metadata={"annotations": {"scheduling.k8s.io/group-name": "wide"}})
-        async with scheduling(cluster, SLEEPY) as scheduler:
+        async with scheduling(cluster, SLEEPY, electing(kubeconfig.parent)) as scheduler:
             await is_locked(cluster, "default/next", 2)
             assert first["uid"] != (await state(cluster))["elect"]["uid"]
             for name in ("next", "wide"):
@@ -149,7 +149,7 @@ def test_a_deleted_gang_leaves_nothing_and_its_successor_inherits_nothing(kubeco
 
 def test_a_deleted_state_and_a_removed_lock_are_written_again(kubeconfig: Path) -> None:
     async def story(cluster: Live) -> None:
-        async with scheduling(cluster, SLEEPY) as scheduler:
+        async with scheduling(cluster, SLEEPY, electing(kubeconfig.parent)) as scheduler:
             await half_full(cluster)
             await cluster.gang("wide", 2, gpu=8)
             await is_locked(cluster, "default/wide", 2)
@@ -179,7 +179,7 @@ def test_nothing_is_written_while_nothing_changes(kubeconfig: Path) -> None:
     """The state is written once for an election, not for each lock or cycle."""
 
     async def story(cluster: Live) -> None:
-        async with scheduling(cluster, RESTLESS) as scheduler:
+        async with scheduling(cluster, RESTLESS, electing(kubeconfig.parent)) as scheduler:
             await half_full(cluster)
             assert {} == await state(cluster), "no state, no ConfigMap"
             await cluster.gang("wide", 3, gpu=8)
@@ -198,7 +198,7 @@ def test_a_config_map_in_another_namespace_means_nothing(box: EmbeddedServer, tm
     async def story(cluster: Live) -> None:
         forged = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "maar-state"}, "data": {"maar": text}}
         await cluster.create(CONFIG_MAPS.path(NAMESPACE), forged)
-        async with scheduling(cluster, SLEEPY) as scheduler:
+        async with scheduling(cluster, SLEEPY, electing(tmp_path)) as scheduler:
             await half_full(cluster)
             await cluster.gang("wide", 2, gpu=8)
             await is_locked(cluster, "default/wide", 2)
@@ -233,10 +233,10 @@ def test_a_new_leader_knows_when_pods_last_left_a_revocable_zone(box: EmbeddedSe
         async with scheduling(cluster, SLEEPY, closed) as scheduler:
             await cluster.until(lambda ps: len(ps) == 2, "one pod leaves")
             await cluster.eventually(lambda: scheduler.outbox.memory.due() is None, "the round is written")
-            before = await state(cluster)
-            assert ["tdm"] == list(before["rounds"])
+            before = await facts(cluster)
+            assert [("tdm", "round")] == [(fact["plugin"], fact["name"]) for fact in before]
         async with scheduling(cluster, RESTLESS, closed) as again:
             await many_cycles(cluster, again)
-            assert ({"batch-0", "batch-1"}, before) == ({p.name for p in await cluster.pods()}, await state(cluster))
+            assert ({"batch-0", "batch-1"}, before) == ({p.name for p in await cluster.pods()}, await facts(cluster))
 
     tell(box.kubeconfig(tmp_path / "kubeconfig"), story, nodes=1)

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 from msgspec.structs import replace
+from tests.support.subgroups import divided
 
-from maar.controller.reporting.subjects import Subjects
 from maar.controller.snapshots.cache import Cache
 from maar.controller.writing.provisioning import (
     LINGERS,
@@ -19,6 +19,7 @@ from maar.controller.writing.provisioning import (
     Provisioning,
     State,
     Steps,
+    missing_pods,
     next_steps,
     read,
 )
@@ -39,6 +40,9 @@ from maar.kube.wire.provisioning import (
 from maar.kube.write.outcomes import Done, Failed, Outcome
 from maar.kube.write.provisioning import AskForNodes, Withdraw, request_name
 from maar.kube.write.work import Patch, Work
+from maar.model.snapshot import Snapshot
+from maar.testing.builders import Gang as Gang_
+from maar.testing.builders import cluster, gang, node
 
 CLASS = "best-effort-atomic-scale-up.autoscaling.x-k8s.io"
 FIRST = Asked("train-1", 1, "d", 1, CLASS)
@@ -129,7 +133,6 @@ class Scene:
         self.sent: list[tuple[Work, Callable[[Work, Outcome], None]]] = []
         self.provisioning = Provisioning(
             self.cache,
-            Subjects(self.cache),
             lambda: self.class_name,
             lambda work, done: self.sent.append((work, done)),
             lambda regarding, kind, reason, message: None,
@@ -233,3 +236,19 @@ def test_nothing_is_due_once_there_is_nothing_to_do() -> None:
     assert scene.provisioning.due() is not None
     scene.picture.drop(kinds.PROVISIONING_REQUESTS, f"ns/{REQUEST}")
     assert scene.provisioning.due() is None
+
+
+def pods(made: Gang_) -> list[str]:
+    snapshot = Snapshot(cluster(node("n1", gpu=8), made))
+    return sorted(t.key for found in missing_pods(snapshot, snapshot.jobs.jobs[0]).values() for t in found)
+
+
+def test_only_pods_of_the_minimum_ask_for_nodes() -> None:
+    """Role minimums above the minimum of the gang do not count; subgroups are asked for whole."""
+    ignored = gang("a", roles={"m": 1, "w": 3}, minimum=2, role_min={"m": 1, "w": 3})
+    assert ["ns/a-m-0", "ns/a-w-0"] == pods(ignored)
+    counted = gang("a", roles={"w": 3, "m": 1}, minimum=2, role_min={"m": 1})
+    assert ["ns/a-m-0", "ns/a-w-0"] == pods(counted)
+    begun = divided("a", [2, 2, 2], size=2, least=2, minimum=2, on=["n1"] * 3)
+    assert ["ns/a-3"] == pods(begun)
+    assert ["ns/a-0", "ns/a-1", "ns/a-2", "ns/a-3"] == pods(divided("a", [2, 2, 2], size=2, least=2, minimum=2))

@@ -14,6 +14,7 @@ from tests.support.live import OUR_CRDS, Live, connected, scheduling
 
 from maar.config.file import default_text
 from maar.controller.scheduler import Scheduler
+from maar.controller.settings.brakes import Brakes, BrakeSettings
 from maar.controller.settings.config_file import ConfigFile
 from maar.controller.settings.settings import Settings
 from maar.controller.writing.publishing import Publisher
@@ -83,6 +84,24 @@ def test_the_leader_publishes_its_configuration_and_what_changes_in_it(tmp_path:
             async with running(following):
                 await cluster.eventually(lambda: len(looks) > 3, "the next leader has looked")
             assert before == (await cluster.get(PATH))["metadata"]["resourceVersion"], "nothing new, nothing written"
+
+    asyncio.run(story())
+
+
+def test_brakes_are_published_when_they_change(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with cluster_of(tmp_path) as (_, cluster):
+            brakes = Brakes()
+            publisher = Publisher(cluster.api, ConfigFile(None), Settings(), brakes=brakes)
+
+            async def has(queues: list[str]) -> bool:
+                return [queues] == [entry["brakes"]["queuesOff"] for entry in (await found(cluster)).values()]
+
+            async with running(publisher):
+                await cluster.eventually(lambda: has([]), "without brakes")
+                brakes.settings = BrakeSettings(queues_off=("production",))
+                publisher.look()
+                await cluster.eventually(lambda: has(["production"]), "with brakes")
 
     asyncio.run(story())
 

@@ -23,7 +23,7 @@ from maar.kube.kinds import batchjob, rayjob, volcanojob
 from maar.kube.kinds.kubeflow import mpijob, pytorchjob
 from maar.kube.wire.api_resources import Resource
 from maar.model.elastic import Elastic, Past
-from maar.model.plan import Hold, Plan, Resize, Resume, Suspend, Target
+from maar.model.plan import Plan, Reserve, Resize, Resume, Suspend, Target
 
 PYTORCH = pytorchjob.KIND.resource
 RAY = rayjob.KIND.resource
@@ -120,12 +120,12 @@ def test_a_resize_is_seen_at_once_and_written_with_all_that_belongs_to_it(kubeco
         send(
             scheduler,
             resize=(Resize(KEY, 2, 5, "room came", PAST),),
-            hold=(Hold(KEY, "n0", 2), Hold(KEY, "n1", 1)),
+            reserve=(Reserve(KEY, "n0", 2), Reserve(KEY, "n1", 1)),
             targets=(Target(KEY, 5, 6, "one GPU short"),),
         )
         found = elastic(scheduler)
         assert found is not None
-        assert (5, 2, PAST, (("n0", 2), ("n1", 1))) == (found.size, found.requested, found.past, found.holds)
+        assert (5, 2, PAST, (("n0", 2), ("n1", 1))) == (found.size, found.requested, found.past, found.reserved)
         await written(cluster, scheduler)
         size, suspended, annotations = await spec(cluster)
         assert (5, False) == (size, suspended)
@@ -216,8 +216,8 @@ def test_two_changes_in_a_row_are_both_made(kubeconfig: Path) -> None:
     async def story(cluster: Live, scheduler: Scheduler) -> None:
         await add(cluster, scheduler, pytorch(2))
         send(scheduler, resize=(Resize(KEY, 2, 6, past=PAST),))
-        send(scheduler, resize=(Resize(KEY, 6, 4, past=PAST),), hold=(Hold(KEY, "n0", 1),))
-        send(scheduler, hold=())
+        send(scheduler, resize=(Resize(KEY, 6, 4, past=PAST),), reserve=(Reserve(KEY, "n0", 1),))
+        send(scheduler, reserve=())
         assert (4, False) == stands(scheduler)
         await written(cluster, scheduler)
         size, _, annotations = await spec(cluster)
@@ -264,7 +264,12 @@ def test_notes_are_true_after_the_owner_suspends_a_job(kubeconfig: Path) -> None
     async def story(cluster: Live, scheduler: Scheduler) -> None:
         await add(cluster, scheduler, pytorch(2))
         target = Target(KEY, 3, 5, "room came")
-        send(scheduler, resize=(Resize(KEY, 2, 3, "room came", PAST),), hold=(Hold(KEY, "n", 1),), targets=(target,))
+        send(
+            scheduler,
+            resize=(Resize(KEY, 2, 3, "room came", PAST),),
+            reserve=(Reserve(KEY, "n", 1),),
+            targets=(target,),
+        )
         await written(cluster, scheduler)
         assert ["3", "5", "room came", '{"n":1}'] == _notes((await spec(cluster))[2])
         await cluster.api.patch(PATH, {"spec": {"runPolicy": {"suspend": True}}})
@@ -443,7 +448,7 @@ def test_another_maar_does_not_write_it_again(kubeconfig: Path) -> None:
                     if expected:
                         await add(cluster, scheduler, pytorch(2))
                     await cluster.eventually(lambda s=scheduler: elastic(s) is not None)  # type: ignore[misc]
-                    send(scheduler, hold=(Hold(KEY, "n0", 1),), targets=(Target(KEY, 2, 2, "why"),))
+                    send(scheduler, reserve=(Reserve(KEY, "n0", 1),), targets=(Target(KEY, 2, 2, "why"),))
                     await written(cluster, scheduler)
                     assert expected == scheduler.outbox.counts["done:AnnotateJob"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from maar.controller.writing.restless import FIRST, MOST, Restless
+from maar.controller.writing.refusals import FIRST, MOST, Restless
 
 
 class Cache:

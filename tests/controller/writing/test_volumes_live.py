@@ -8,10 +8,28 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.live import EVENTS_PATH, NAMESPACE, Live, Seen, bound, connected, scheduling
-from tests.support.provisioner import ZONE, Provisioner, claim, csi_node, storage_class, using, volume
+from tests.support.provisioner import (
+    ZONE,
+    Provisioner,
+    claim,
+    csi_capacity,
+    csi_driver,
+    csi_node,
+    storage_class,
+    using,
+    volume,
+)
 
 from maar.kube.read.storage.claims import SELECTED_NODE
-from maar.kube.wire.api_resources import CLAIMS, CSI_NODES, PRIORITY_CLASSES, STORAGE_CLASSES, VOLUMES
+from maar.kube.wire.api_resources import (
+    CLAIMS,
+    CSI_CAPACITIES,
+    CSI_DRIVERS,
+    CSI_NODES,
+    PRIORITY_CLASSES,
+    STORAGE_CLASSES,
+    VOLUMES,
+)
 
 CRDS = Path(__file__).parents[3] / "deploy" / "crds"
 Story = Callable[[Live, Provisioner], Awaitable[None]]
@@ -80,7 +98,7 @@ def test_a_claim_is_handed_over_and_its_pod_bound_once_it_has_its_volume(kubecon
             provisioner.go.set()
             pods = await cluster.until(one("train"))
             await cluster.eventually(lambda: scheduled(cluster, "train"), "its event")
-            assert [f"bound to {node}"] == await scheduled(cluster, "train")
+            assert [f"Successfully assigned {NAMESPACE}/train to {node}"] == await scheduled(cluster, "train")
             assert (node, "Bound") == (named(pods, "train").node, await phase(cluster, "data"))
             assert [("data", node)] == provisioner.asked
 
@@ -139,6 +157,70 @@ def test_a_node_takes_no_more_volumes_than_its_driver_says(kubeconfig: Path) -> 
             there = next(p for p in pods if p.node)
             await cluster.delete(there.name)
             assert there.node == named(await cluster.until(one(left.name)), left.name).node
+
+    live(kubeconfig, story)
+
+
+def test_a_volume_that_two_pods_share_counts_once(kubeconfig: Path) -> None:
+    async def story(cluster: Live, provisioner: Provisioner) -> None:
+        for node in ("n0", "n1"):
+            await cluster.create(CSI_NODES.path(), csi_node(node, 1))
+        async with scheduling(cluster):
+            await claims(cluster, "data", "own", "late")
+            for name, of in (("first", "data"), ("second", "data"), ("third", "own")):
+                await cluster.pod(name, **using(of))
+                await cluster.until(one(name))
+            await cluster.pod("fourth", **using("late"))
+            pods = await cluster.until(lambda ps: any(p.name == "fourth" and p.message for p in ps), "the reason")
+            nodes = {p.name: p.node for p in pods}
+            assert [nodes["first"], {"n0": "n1", "n1": "n0"}[nodes["first"]]] == [nodes["second"], nodes["third"]]
+            assert "at their volume limit of disk.test.dev" in named(pods, "fourth").message
+            await cluster.delete("first")
+            pods = await cluster.until(lambda ps: all(p.name != "first" for p in ps))
+            assert "" == named(pods, "fourth").node, "`second` still uses the volume"
+            await cluster.delete("second")
+            assert nodes["first"] == named(await cluster.until(one("fourth")), "fourth").node
+
+    live(kubeconfig, story)
+
+
+def test_a_volume_is_made_where_its_driver_has_storage_left(kubeconfig: Path) -> None:
+    """Nothing is left in zone `a`, where the first node is."""
+
+    async def story(cluster: Live, provisioner: Provisioner) -> None:
+        await cluster.create(CSI_DRIVERS.path(), csi_driver())
+        await cluster.create(CSI_CAPACITIES.path(NAMESPACE), csi_capacity("a", "0"))
+        await cluster.create(CSI_CAPACITIES.path(NAMESPACE), csi_capacity("b", "5Gi"))
+        async with scheduling(cluster):
+            await claims(cluster, "data")
+            await claims(cluster, "large", size="10Gi")
+            await cluster.pod("train", **using("data"))
+            await cluster.until(one("train"))
+            await cluster.pod("load", **using("large"))
+            pods = await cluster.until(lambda ps: any(p.name == "load" and p.message for p in ps), "the reason")
+            assert "no node fits: have too little free storage of class `disk`" in named(pods, "load").message
+            await cluster.api.patch(CSI_CAPACITIES.path(NAMESPACE, "b"), {"capacity": "20Gi"}, "merge")
+            await cluster.until(one("load"), "the driver has more storage")
+            assert [("data", "n1"), ("large", "n1")] == provisioner.asked
+
+    live(kubeconfig, story)
+
+
+def test_a_claim_for_one_pod_is_preempted(kubeconfig: Path) -> None:
+    async def story(cluster: Live, provisioner: Provisioner) -> None:
+        await cluster.priority("high", 1000)
+        async with scheduling(cluster):
+            await claims(cluster, "data", access="ReadWriteOncePod")
+            await cluster.pod("holder", **using("data"))
+            await cluster.pod("other")
+            await cluster.until(lambda ps: one("holder")(ps) and one("other")(ps))
+            await cluster.pod("equal", **using("data"))
+            pods = await cluster.until(lambda ps: any(p.name == "equal" and p.message for p in ps), "the reason")
+            has = "closed to it by claim `data`, which is for one pod only: `default/holder` has it"
+            assert has in named(pods, "equal").message
+            await cluster.pod("urgent", priorityClassName="high", **using("data"))
+            pods = await cluster.until(one("urgent"))
+            assert ["other", "urgent"] == sorted(p.name for p in pods if p.node and not p.leaving)
 
     live(kubeconfig, story)
 

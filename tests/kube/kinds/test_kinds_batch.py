@@ -75,6 +75,15 @@ def test_a_batch_job_that_comes_suspended_is_ours() -> None:
     assert read(batch({}, suspend=True, parallelism=0), MAAR) is None
 
 
+def test_a_batch_job_that_names_no_scheduler_stays_suspended_until_its_owner_resumes_it() -> None:
+    both = frozenset({"maar", "default-scheduler"})
+    unnamed = template(schedulerName="default-scheduler")
+    assert read(batch({}, suspend=True, template=unnamed), both) is None
+    assert read(batch({}, suspend=True), both) is not None
+    for ours in (BOUNDS, {"maar.dev/hold": "stop"}, {"maar.dev/elastic": '{"rigid":true}'}):
+        assert read(batch(ours, suspend=True, template=unnamed), both) is not None
+
+
 @pytest.mark.parametrize(("type", "ended"), [("Complete", True), ("Failed", True), ("Suspended", False)])
 def test_a_batch_job_ends(type: str, ended: bool) -> None:
     assert ended == (read(batch(status={"conditions": [{"type": type, "status": "True"}]}), MAAR) is None)

@@ -314,12 +314,12 @@ def test_what_maar_keeps_comes_back_and_what_is_broken_is_ignored(caplog: pytest
     }
     found = reading(job(elasticPolicy=ELASTIC, annotations=kept))
     assert (5.0, 7.5, 3) == (found.kept.past.first_start, found.kept.past.attained, found.requested)
-    assert (("n0", 1), ("n1", 2)) == found.holds
+    assert (("n0", 1), ("n1", 2)) == found.reserved
     assert (45.0, "gpu", "bert") == (found.restart, found.pool, found.category)
     assert not caplog.messages
     broken = {"maar.dev/elastic": "{", "maar.dev/holds": '["n1"]'}
     again = reading(job(elasticPolicy=ELASTIC, annotations=broken))
-    assert (Kept(), (), "") == (again.kept, again.holds, again.broken)
+    assert (Kept(), (), "") == (again.kept, again.reserved, again.broken)
     assert 2 == len(caplog.messages)
 
 

@@ -38,7 +38,7 @@ def elastic(name: str) -> Json:
 class Oracle:
     """Fails for one job."""
 
-    def of(self, who: Who) -> Learnt:
+    def __call__(self, who: Who) -> Learnt:
         if who.name == "bad":
             raise ZeroDivisionError("no such speed")
         return Learnt()

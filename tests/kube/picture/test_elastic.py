@@ -256,7 +256,7 @@ def assumed(size: int, suspended: bool = False, **kept: Any) -> AssumedJob:
 def elastic(picture: Picture) -> tuple[int, bool, float, tuple[tuple[str, int], ...]]:
     of = jobs(picture)["ns/t"].elastic
     assert of is not None
-    return of.size, of.suspended, of.past.attained, of.holds
+    return of.size, of.suspended, of.past.attained, of.reserved
 
 
 KEPT = {"maar.dev/elastic": '{"attained":5.0,"requested":2}', "maar.dev/holds": '{"n0":1}'}

@@ -34,6 +34,11 @@ def owned(api: str, kind: str, name: str, uid: str = "") -> Json:
     return {"ownerReferences": [{"apiVersion": api, "kind": kind, "name": name, "uid": uid or f"{kind}-{name}"}]}
 
 
+def controlled(api: str, kind: str, name: str) -> Json:
+    (reference,) = owned(api, kind, name)["ownerReferences"]
+    return {"ownerReferences": [{**reference, "controller": True}]}
+
+
 def pod(name: str, image: str = "train:1", scheduler: str = "maar", **more: Any) -> Json:
     container = {"name": "c", "image": image, "resources": {"requests": {"cpu": "1", "nvidia.com/gpu": "1"}}}
     spec = {"containers": [container], "schedulerName": scheduler, **more.pop("spec", {})}
@@ -179,6 +184,16 @@ VERSIONS: list[list[Json]] = [
         thing("storage.k8s.io/v1", "StorageClass", "local", provisioner="kubernetes.io/no-provisioner",
               volumeBindingMode="WaitForFirstConsumer"),
         thing("storage.k8s.io/v1", "StorageClass", "local", provisioner="csi.example"),
+        thing("storage.k8s.io/v1", "StorageClass", "local", provisioner="csi.example",
+              volumeBindingMode="WaitForFirstConsumer"),
+    ],
+    [
+        thing("storage.k8s.io/v1", "CSIDriver", "csi.example", spec={"storageCapacity": tells})
+        for tells in (True, False)
+    ],
+    [
+        thing("storage.k8s.io/v1", "CSIStorageCapacity", "c", storageClassName="local", nodeTopology={}, **stated)
+        for stated in ({"capacity": "1Gi"}, {"capacity": "9Gi"}, {"capacity": "9Gi", "maximumVolumeSize": "1"})
     ],
     [claim("c"), claim("c", "v1")],
     [volume("v1"), volume("v1", "c")],
@@ -215,6 +230,11 @@ VERSIONS: list[list[Json]] = [
     [pod("a", metadata={"labels": {"app": "x"}}), pod("a", spec={"affinity": APART}),
      pod("a", metadata={"deletionTimestamp": NEW}),
      pod("a", spec={"nodeName": "n1"}, metadata={"deletionTimestamp": NEW})],
+    [thing("v1", "Service", "s", spec={"selector": {"app": "x"}}), thing("v1", "Service", "s", spec={}),
+     thing("v1", "Service", "s", spec={"selector": {"app": "x", "tier": "web"}})],
+    [pod("w-0", metadata={"labels": {"app": "x", "tier": "web"}}),
+     pod("w-0", metadata={"labels": {"app": "x"}, **controlled("apps/v1", "ReplicaSet", "w")}),
+     pod("w-0", metadata={**controlled("apps/v1", "ReplicaSet", "w")}, spec={"nodeName": "n1"})],
     # Pods that cannot be read: they wait, or close their node.
     [pod("u", spec={"overhead": {"cpu": "lots"}}), pod("u", spec={"nodeName": "n1", "overhead": {"cpu": "lots"}}),
      pod("u", spec={"nodeName": "n2"}),

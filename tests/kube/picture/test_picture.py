@@ -6,6 +6,7 @@ import random
 from typing import Any
 
 import pytest
+from tests.support.facts import lost_of
 from tests.support.objects import decoded, from_scratch
 
 from maar.kube.kinds import volcano_podgroup
@@ -55,7 +56,7 @@ def sorted_cluster(cluster: Cluster) -> dict[str, Any]:
         "jobs": sorted(cluster.jobs, key=lambda j: j.key),
         "queues": sorted(cluster.queues, key=lambda q: q.name),
         "budgets": sorted(cluster.budgets, key=lambda b: b.key),
-        "elect": (cluster.elect, cluster.expired, cluster.resized),
+        "elect": (cluster.elect, lost_of(cluster), cluster.resized),
         "locks": sorted(cluster.locks, key=lambda k: k.node),
     }
 

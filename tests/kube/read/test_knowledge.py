@@ -24,7 +24,7 @@ class Oracle:
         self.says = Learnt()
         self.asked: list[Who] = []
 
-    def of(self, who: Who) -> Learnt:
+    def __call__(self, who: Who) -> Learnt:
         self.asked.append(who)
         return self.says
 

@@ -293,6 +293,12 @@ def test_role(load: Load, meta: str, expected: str) -> None:
     assert expected == task(load, meta).role
 
 
+@pytest.mark.parametrize(("text", "seconds"), [("90s", 90.0), ("-1", -1.0), ("-5m", -1.0), ("0", 0.0)])
+def test_a_job_says_how_long_it_stays_without_its_minimum(load: Load, text: str, seconds: float) -> None:
+    _, job = read(load, f"annotations: {{maar.dev/broken-grace-period: '{text}'}}")
+    assert seconds == job.broken_grace
+
+
 @pytest.mark.parametrize(
     ("annotation", "problem"),
     [
@@ -302,6 +308,7 @@ def test_role(load: Load, meta: str, expected: str) -> None:
         ("maar.dev/max-runtime: long", "`maar.dev/max-runtime`: not a duration: `long`"),
         ("maar.dev/last-checkpoint-time: noon", "`maar.dev/last-checkpoint-time`: not a time: `noon`"),
         ("volcano.sh/sla-waiting-time: soon", "`volcano.sh/sla-waiting-time`: not a duration: `soon`"),
+        ("maar.dev/broken-grace-period: -soon", "`maar.dev/broken-grace-period`: not a duration: `soon`"),
         ("maar.dev/topology-mode: strict", "`maar.dev/topology-mode`: expected `hard` or `soft`, got `strict`"),
     ],
 )

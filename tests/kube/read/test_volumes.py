@@ -155,13 +155,25 @@ def test_a_claim_for_one_pod_is_for_one_pod() -> None:
     rest = [node("n"), alone, volume("v", claim="c")]
     at: Json = {"metadata": {"creationTimestamp": "2026-01-01T00:00:00Z"}}
     later: Json = {"metadata": {"creationTimestamp": "2026-01-01T00:00:01Z"}}
-    taken = "claim `c` is for one pod only, and `ns/{}` has it"
-    both = read(pod("a", "c", **later), pod("b", "c", **at), *rest)
-    assert (taken.format("b"), "") == (task(both, "a").blocked, task(both, "b").blocked), "the older pod has the claim"
-    running = read(pod("a", "c", **later, node="n"), pod("b", "c", **at), *rest)
-    assert taken.format("a") == task(running, "b").blocked, "the pod with a node has the claim"
-    done = read(pod("a", "c", node="n", status={"phase": "Succeeded"}), pod("b", "c"), *rest)
-    assert Status.PENDING is task(done, "b").status
+    taken = "0/1 nodes fit: 1 are closed to it by claim `c`, which is for one pod only: `ns/{}` has it"
+    both = pod("a", "c", **later), pod("b", "c", **at)
+    assert {"ns/a": taken.format("b"), "ns/b": "n"} == decided(*both, *rest), "the older pod gets the claim"
+    running = pod("a", "c", **later, node="n"), pod("b", "c", **at)
+    assert {"ns/b": taken.format("a")} == decided(*running, *rest), "the pod with a node has the claim"
+    done = pod("a", "c", node="n", status={"phase": "Succeeded"}), pod("b", "c")
+    assert {"ns/b": "n"} == decided(*done, *rest)
+    assert ((), ()) == (read(*done, *rest).rooms, task(read(*done, *rest), "b").shape.volume_needs)
+
+
+@pytest.mark.parametrize("scheduler", ["maar", "other"])
+def test_a_claim_for_one_pod_is_taken_from_a_pod_of_lower_priority(scheduler: str) -> None:
+    """Which runs elsewhere: its node need not have room. A pod of another scheduler keeps its claim."""
+    claims = [claim("c", to="v", accessModes=["ReadWriteOncePod"]), volume("v", claim="c")]
+    holder = pod("low", "c", node="full", priority=1, schedulerName=scheduler)
+    world = read(node("full"), node("n"), *claims, holder, pod("p", "c", priority=9))
+    made = decide(Snapshot(world), default_config(catalog()), NOW)
+    assert ["ns/low"] * (scheduler == "maar") == [e.task for e in made.evict]
+    assert ["ns/p"] * (scheduler == "maar") == [n.task for n in made.nominate]
 
 
 def test_pods_without_claims_have_nothing_to_do_with_it() -> None:
@@ -264,6 +276,31 @@ def test_a_drivers_limit_counts_what_is_there_and_what_will_be() -> None:
     assert {"ns/p": "m"} == decided(node("m"), *limits, *runs, *two, *full), "no CSINode, no limit"
 
 
+def test_a_volume_that_pods_share_counts_once_on_a_node() -> None:
+    """Node `n` can have two volumes: the shared one and one more."""
+    limits = [node("n"), csi_node("n", 2), storage_class(), claim("s", to="vs"), volume("vs", claim="s")]
+    three = [pod(name, "s") for name in ("a", "b", "c")]
+    assert {f"ns/{name}": "n" for name in "abc"} == decided(*limits, *three)
+    assert {(VolumeNeed(DRIVER, DRIVER, 0, ("ns/s",)),)} == {t.shape.volume_needs for t in read(*limits, *three).tasks}
+    own = [claim("x"), claim("y"), pod("x", "s", "x"), pod("y", "s", "y", node="n")]
+    at_limit = f"0/1 nodes fit: 1 at their volume limit of {DRIVER}"
+    assert {"ns/a": "n", "ns/x": at_limit} == decided(*limits, three[0], *own), "the pod `y` has the volume `y`"
+    assert (VolumeNeed(DRIVER, DRIVER, 1, ("ns/s",)),) == task(read(*limits, *own), "x").shape.volume_needs
+    alone = task(read(*limits, three[0]), "a")
+    assert (VolumeNeed(DRIVER, DRIVER, 1),) == alone.shape.volume_needs, "a volume of one pod needs no name"
+
+
+def test_pods_learn_that_they_share_a_volume() -> None:
+    picture = Picture()
+    for item in (node("n"), csi_node("n", 2), claim("s", to="vs"), volume("vs", claim="s"), pod("a", "s")):
+        picture.put(*decoded(item))
+    picture.take(NOW)
+    picture.put(*decoded(pod("b", "s")))
+    assert {"ns/a", "ns/b"} == picture.take(NOW).changed.keys()
+    picture.put(*decoded(pod("c", "s")))
+    assert {"ns/c"} == picture.take(NOW).changed.keys()
+
+
 @pytest.mark.parametrize("limit", [csi_node("n", None), csi_node("n", 0, "other.driver")])
 def test_without_a_number_there_is_no_limit(limit: Json) -> None:
     rest = [node("n"), pod("p", "c"), claim("c", to="v")]
@@ -278,6 +315,61 @@ def test_volumes_are_not_resources() -> None:
     cluster = read(node("n"), small, claim("c"), storage_class(), csi_node("n", 1))
     assert task(cluster).shape.best_effort
     assert not any("volume" in name for name in Snapshot(cluster).axes.names)
+
+
+def capacity(name: str, *, size: Any, largest: Any = None, of: str = "disk", **labels: str) -> Json:
+    stated = {"capacity": size, "maximumVolumeSize": largest, "storageClassName": of}
+    topology = {} if labels.pop("nowhere", None) else {"nodeTopology": {"matchLabels": labels}}
+    metadata = {"namespace": "drivers"}
+    body = {key: value for key, value in stated.items() if value is not None}
+    return thing("CSIStorageCapacity", name, "storage.k8s.io/v1", metadata=metadata, **body, **topology)
+
+
+def driver(*, tells: bool = True) -> Json:
+    return thing("CSIDriver", DRIVER, "storage.k8s.io/v1", spec={"storageCapacity": tells})
+
+
+IN_A, IN_B = node("a", rack="1"), node("b", rack="2")
+WANTS = [pod("p", "c"), claim("c", size="5Gi"), storage_class()]
+TOO_LITTLE = "0/2 nodes fit: 2 have too little free storage of class `disk`"
+
+
+@pytest.mark.parametrize(
+    ("stated", "where"),
+    [
+        ([], TOO_LITTLE),
+        ([capacity("x", size="4Gi", rack="1"), capacity("y", size="5Gi", rack="2")], "b"),
+        ([capacity("x", size="9Gi", largest="4Gi", rack="1"), capacity("y", size="5Gi", rack="2")], "b"),
+        ([capacity("y", size=None, largest="5Gi", rack="2")], "b"),
+        ([capacity("x", size="9Gi", of="other", rack="1")], TOO_LITTLE),
+        ([capacity("x", size="9Gi", nowhere="yes")], TOO_LITTLE),
+        ([capacity("x", size="much", rack="1")], TOO_LITTLE),
+        ([capacity("x", size=None, rack="1")], TOO_LITTLE),
+        ([capacity("x", size="9Gi", **{HOST: "b"})], "b"),
+        ([capacity("x", size="1Gi", rack="2"), capacity("y", size="9Gi", rack="2")], "b"),
+    ],
+)
+def test_a_volume_is_made_where_the_driver_has_storage_left(stated: list[Json], where: str) -> None:
+    assert {"ns/p": where} == decided(IN_A, IN_B, *WANTS, *stated, driver())
+    assert {"ns/p": "a"} == decided(IN_A, IN_B, *WANTS, *stated, driver(tells=False)), "the driver does not tell"
+    assert {"ns/p": "a"} == decided(IN_A, IN_B, *WANTS, *stated), "there is no such driver"
+
+
+def test_storage_left_concerns_only_claims_whose_volume_is_still_to_be_made() -> None:
+    full = [IN_A, IN_B, storage_class(), driver(), pod("p", "c")]
+    assert {"ns/p": "a"} == decided(*full, claim("c", to="v", size="5Gi"), volume("v", claim="c"))
+    chosen = claim("c", size="5Gi", metadata={"annotations": {SELECTED: "b"}})
+    assert {"ns/p": "b"} == decided(*full, chosen), "the driver has the request, and may have reserved the storage"
+    local = claim("c", "local", size="5Gi")
+    assert {"ns/p": "a"} == decided(*full, local, LOCAL, volume("v", "local", size="5Gi", csi=""))
+
+
+def test_storage_left_is_counted_for_the_pods_of_one_cycle() -> None:
+    pods = [pod(f"p{i}", f"c{i}") for i in range(4)]
+    claims = [claim(f"c{i}", size="5Gi") for i in range(4)]
+    stated = [capacity("x", size="11Gi", rack="1"), capacity("y", size="6Gi", rack="2")]
+    said = decided(IN_A, IN_B, *pods, *claims, *stated, storage_class(), driver())
+    assert ["a", "a", "b", TOO_LITTLE] == sorted(said.values(), key=lambda where: (len(where), where))
 
 
 def test_local_volumes_serve_one_pod_each() -> None:
@@ -427,4 +519,7 @@ def test_a_pod_with_an_assumed_node_has_the_claim() -> None:
     picture.assume("ns/z", Assumed("uid-z", Status.BOUND, "n"))
     picture.put(*decoded(pod("a", "c")))
     cluster = picture.cluster(picture.take(NOW).around)
-    assert "claim `c` is for one pod only, and `ns/z` has it" == task(cluster, "a").blocked
+    (room,) = cluster.rooms
+    assert room.words.endswith("`ns/z` has it")
+    assert {room.name} == {need.room for need in task(cluster, "a").shape.volume_needs}
+    assert task(cluster, "a").shape.volume_needs == task(cluster, "z").shape.volume_needs

@@ -70,6 +70,14 @@ def test_a_write_is_sent_once_its_intent_is_written_with_the_version_known_befor
     assert ["fix late", "send late"] == desk.said[4:]
 
 
+def test_without_announcements_writes_are_sent_at_once() -> None:
+    desk = Desk()
+    desk.intents.announcing = False
+    desk.want("a")
+    desk.intents.decide(list, partial(desk.said.append, "evict"))
+    assert (["fix a", "send a", "evict"], []) == (desk.said, desk.leases[0].write())
+
+
 def test_a_write_for_another_version_waits_for_another_intent() -> None:
     desk = Desk()
     desk.want("a")

@@ -1,6 +1,6 @@
 """The shard protocol as an executable specification, and an explorer that visits every state of small clusters.
 
-    rules.py       each rule of docs/shards.md as a switch, so that a test can break one
+    rules.py       each rule of docs/shards-proof.md as a switch, so that a test can break one
     state.py       the state: objects in the API server, requests on their way, memory of processes
     setting.py     a small cluster: shards, nodes, queues, gangs, and how many faults may happen
     steps.py       everything that can happen next

@@ -1,4 +1,4 @@
-"""The rules of the protocol as switches. The names and numbers are those of docs/shards.md."""
+"""The rules of the protocol as switches. The names and numbers are those of docs/shards-proof.md."""
 
 from __future__ import annotations
 

@@ -46,7 +46,8 @@ def _nomination(key: str, pod: Json) -> list[str]:
 
 def _elections(config_map: Json) -> list[str]:
     entries = {name: msgspec.json.decode(text) for name, text in (config_map.get("data") or {}).items() if text}
-    return [f"election of {name}: {state['elect']}" for name, state in entries.items() if state.get("elect")]
+    states = {name: state for name, state in entries.items() if isinstance(state, dict)}  # facts are a list
+    return [f"election of {name}: {state['elect']}" for name, state in states.items() if state.get("elect")]
 
 
 def _is_empty(text: str) -> bool:

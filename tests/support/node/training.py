@@ -14,6 +14,12 @@ from tests.support.real.parts import CHECKOUT
 from tests.support.real.processes import wait_until
 
 EXAMPLE = CHECKOUT / "examples" / "training"
+EACH_EPOCH = "    while progress.epoch < options.epochs:\n"
+WAITS = """\
+        while progress.epoch == options.epochs - 1 and (folder / "wait").exists():
+            time.sleep(0.1)
+"""
+"""Added to the example: the last epoch does not begin before a test allows it."""
 
 
 class Training:
@@ -36,6 +42,7 @@ class Training:
         address["value"] = url  # there is no DNS here
         (volume,) = [volume for volume in spec["volumes"] if "hostPath" in volume]
         volume["hostPath"]["path"] = str(self._folder)
+        self._waits = self._folder / self.name / "wait"
 
     @property
     def name(self) -> str:
@@ -43,13 +50,22 @@ class Training:
         return name
 
     def submit(self) -> None:
+        code = (EXAMPLE / "train.py").read_text()
+        assert EACH_EPOCH in code
         script = {
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "metadata": {"name": "training", "namespace": self._namespace},
-            "data": {"train.py": (EXAMPLE / "train.py").read_text()},
+            "data": {"train.py": code.replace(EACH_EPOCH, EACH_EPOCH + WAITS)},
         }
+        self._waits.parent.mkdir()
+        self._waits.parent.chmod(0o777)
+        self._waits.touch()
         self._node.cluster.apply([script, self._job])
+
+    def may_end(self) -> None:
+        """Let the last epoch begin."""
+        self._waits.unlink()
 
     def saved(self) -> dict[str, Any]:
         """The last checkpoint, without the weights."""

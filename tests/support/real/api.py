@@ -9,6 +9,7 @@ import http.client
 import json
 import ssl
 import threading
+import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -17,6 +18,8 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 Object = Mapping[str, Any]
+AGAIN = 60
+"""How often a read is sent while storage is not ready."""
 
 
 class Refused(Exception):
@@ -53,10 +56,32 @@ class Api:
         content_type: str = "application/json",
         connection: http.client.HTTPSConnection | None = None,
     ) -> Any:
-        """Send one request and decode the response (text if it is not JSON). Raises `Refused` on an error."""
-        if connection is None:
+        """Send one request and decode the response (text if it is not JSON). Raises `Refused` on an error.
+
+        A read that is refused because the storage of a CRD is not ready yet is sent again, as clients do.
+        """
+        if connection is not None:
+            return self._send(connection, method, path, body, token, content_type)
+        attempts = 1
+        while True:
             with closing(self.connect()) as own:
-                return self.request(method, path, body, token=token, content_type=content_type, connection=own)
+                try:
+                    return self._send(own, method, path, body, token, content_type)
+                except Refused as refused:
+                    if method != "GET" or "storage is (re)initializing" not in str(refused) or attempts == AGAIN:
+                        raise
+            attempts += 1
+            time.sleep(1)  # what `Retry-After` says
+
+    def _send(
+        self,
+        connection: http.client.HTTPSConnection,
+        method: str,
+        path: str,
+        body: object,
+        token: str | None,
+        content_type: str,
+    ) -> Any:
         headers = {"Authorization": f"Bearer {token or self._token}", "Content-Type": content_type}
         sent = None if body is None else json.dumps(body, separators=(",", ":")).encode()
         connection.request(method, path, sent, headers)

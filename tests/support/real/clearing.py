@@ -20,6 +20,8 @@ CLEARED = (
     ("v1", "PersistentVolume"),
     ("storage.k8s.io/v1", "StorageClass"),
     ("storage.k8s.io/v1", "CSINode"),
+    ("storage.k8s.io/v1", "CSIDriver"),
+    ("storage.k8s.io/v1", "CSIStorageCapacity"),
     ("scheduling.k8s.io/v1", "PriorityClass"),
     ("coordination.k8s.io/v1", "Lease"),
     ("v1", "Node"),

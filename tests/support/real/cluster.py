@@ -136,15 +136,17 @@ class RealCluster:
         for crd in self._installed_crds():
             self._await_crd(crd)
 
-    def start_kwok(self) -> None:
+    def start_kwok(self, stages: Path | None = None) -> None:
         """Start simulated kubelets for all nodes: bound pods run, pods of Jobs complete, deleted pods go.
 
-        A node without a Ready condition becomes Ready. A node that a test makes NotReady stays NotReady.
+        A node without a Ready condition becomes Ready. A node that a test makes NotReady stays NotReady. `stages` is a
+        file with more Stages, or with others of the same names.
         """
         port = free_port()
-        self.processes.start(
-            "kwok", commands.kwok(self._part("kwok"), self.folder, port=port, kubeconfig=self.kubeconfig)
+        command = commands.kwok(
+            self._part("kwok"), self.folder, port=port, kubeconfig=self.kubeconfig, own_stages=stages
         )
+        self.processes.start("kwok", command)
         self.processes.await_answer("kwok", lambda: listens(port))
 
     def stop_kwok(self) -> None:
@@ -308,8 +310,14 @@ class RealCluster:
         return self.objects("apiextensions.k8s.io/v1", "CustomResourceDefinition")
 
     def _await_crd(self, crd: Object) -> None:
+        """Wait until the kind is served, and listed: a client that looks earlier finds only some kinds of a group."""
         group, names = crd["spec"]["group"], crd["spec"]["names"]
         served = [version["name"] for version in crd["spec"]["versions"] if version["served"]]
         for version in served:
             path = f"/apis/{group}/{version}/{names['plural']}?limit=1"
             wait_until(partial(self._api.answers, path), f"{names['kind']} of {group}/{version} is served")
+            listed = partial(self._lists, f"/apis/{group}/{version}", names["plural"])
+            wait_until(listed, f"{names['kind']} of {group}/{version} is listed")
+
+    def _lists(self, root: str, plural: str) -> bool:
+        return self._api.answers(root) and plural in {kind["name"] for kind in self.request("GET", root)["resources"]}

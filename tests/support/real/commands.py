@@ -125,26 +125,31 @@ def kube_scheduler(home: Path, folder: Path, *, port: int, kubeconfig: Path) -> 
     ]
 
 
-def kwok(home: Path, folder: Path, *, port: int, kubeconfig: Path) -> Command:
+def kwok(home: Path, folder: Path, *, port: int, kubeconfig: Path, own_stages: Path | None = None) -> Command:
     return [
         home / "kwok",
         f"--kubeconfig={kubeconfig}",
         "--manage-all-nodes=true",
         "--node-lease-duration-seconds=0",  # with leases, every node costs a request every ten seconds
         f"--server-address=127.0.0.1:{port}",
-        f"--config={_write_stages(home, folder)}",
+        f"--config={_write_stages(home, folder, own_stages)}",
     ]
 
 
-def _write_stages(home: Path, folder: Path) -> Path:
-    """Write kwok's fast stages, with a change for nodes: the original stage makes every NotReady node Ready again."""
-    stages = [yaml.safe_load(path.read_text()) for path in sorted(home.glob("*.yaml"))]
-    for stage in stages:
+def _write_stages(home: Path, folder: Path, own: Path | None) -> Path:
+    """Write kwok's fast stages, with a change for nodes: the original stage makes every NotReady node Ready again.
+
+    Stages of `own` take the place of those with the same names.
+    """
+    stages = {path.stem: yaml.safe_load(path.read_text()) for path in sorted(home.glob("*.yaml"))}
+    for stage in stages.values():
         if stage["spec"]["resourceRef"]["kind"] == "Node":
             (unready,) = stage["spec"]["selector"]["matchExpressions"]
             stage["spec"]["selector"]["matchExpressions"] = [{"key": unready["key"], "operator": "DoesNotExist"}]
+    if own is not None:
+        stages |= {stage["metadata"]["name"]: stage for stage in yaml.safe_load_all(own.read_text())}
     path = folder / "kwok-stages.yaml"
-    path.write_text(yaml.safe_dump_all(stages))
+    path.write_text(yaml.safe_dump_all(stages.values()))
     return path
 
 

@@ -14,6 +14,7 @@ import pytest
 import trustme
 from aiohttp import ClientError, ClientSession, TCPConnector
 from multidict import CIMultiDict
+from tests.support.patience import PATIENCE
 from tests.support.web import ADMIN, MINE, THEIRS, USER, Web, webbing
 from tests.web.api.test_api import scene
 from tests.web.api.test_writes import job
@@ -112,7 +113,7 @@ async def fronted(web: Web, folder: Path, every: float) -> AsyncIterator[Front]:
 
 def told(folder: Path, story: Callable[[Front], Awaitable[None]], every: float = 60.0) -> None:
     async def main() -> None:
-        async with asyncio.timeout(60), webbing(folder, writes=True) as web, fronted(web, folder, every) as front:
+        async with asyncio.timeout(PATIENCE), webbing(folder, writes=True) as web, fronted(web, folder, every) as front:
             await scene(web)
             await story(front)
 
@@ -228,7 +229,7 @@ def test_another_authority_of_the_front_proxy_is_believed_when_it_is_published(t
 
 def test_what_the_cluster_must_publish(tmp_path: Path) -> None:
     async def main() -> None:
-        async with asyncio.timeout(60), webbing(tmp_path) as web:
+        async with asyncio.timeout(PATIENCE), webbing(tmp_path) as web:
             front = Front(web, tmp_path)
             with pytest.raises(CannotServe, match="needs the ConfigMap"):
                 await read_front_proxy(web.cluster.api)

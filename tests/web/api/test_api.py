@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 from tests.support.live import GPU
+from tests.support.patience import PATIENCE
 from tests.support.web import ADMIN, MINE, THEIRS, USER, Web, webbing
 
 Story = Callable[[Web], Awaitable[None]]
@@ -17,7 +18,7 @@ Story = Callable[[Web], Awaitable[None]]
 
 def told(tmp_path: Path, story: Story, **options: Any) -> None:
     async def main() -> None:
-        async with asyncio.timeout(60), webbing(tmp_path, **options) as web:
+        async with asyncio.timeout(PATIENCE), webbing(tmp_path, **options) as web:
             await scene(web)
             await story(web)
 
@@ -284,7 +285,7 @@ def test_bad_input_is_refused_with_the_path_of_the_field(tmp_path: Path) -> None
 
 def test_what_if_adds_the_first_job_of_a_namespace(tmp_path: Path) -> None:
     async def main() -> None:
-        async with asyncio.timeout(60), webbing(tmp_path) as web:
+        async with asyncio.timeout(PATIENCE), webbing(tmp_path) as web:
             client = await web.as_user(USER)
             pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: new, namespace: %s}\nspec: {containers: [{name: c}]}\n"
             answer = (await client.post("/what-if", {"manifests": pod % MINE}))["whatIf"]
@@ -325,7 +326,7 @@ def test_it_survives_a_restart_of_the_api_server(tmp_path: Path) -> None:
         await client.get("/cluster")
         await web.server.restart()
         await web.gang(MINE, "later", 1, gpu=1)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             while "later" not in [job["name"] for job in (await client.get("/jobs"))["items"]]:
                 await asyncio.sleep(0.05)
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.support.patience import PATIENCE
 from tests.support.web import ADMIN, MINE, USER, Client, Web, webbing
 from tests.web.api.test_api import Story, scene
 from tests.web.api.test_writes import JOBS, job
@@ -24,7 +25,6 @@ from maar.web.workers.pool import KEPT, TOO_LONG, TOO_MUCH, Pool
 from maar.whatif.node_edits import MOST_NODES
 
 HUGE = 1_000_000_000
-PATIENCE = 60.0
 CHEAP = {"edits": [{"edit": "cordon", "nodes": ["n0"]}], "seconds": 0}
 FREE = Limits(requests=Rate(1e6, 1e6), requests_each=Rate(1e6, 1e6), computing=Rate(1e6, 1e6), reading=Rate(1e6, 1e6))
 LONG_YAML = "[" + "a," * 500_000 + "]"
@@ -33,7 +33,7 @@ LONG_YAML = "[" + "a," * 500_000 + "]"
 
 def told(tmp_path: Path, story: Story, **options: Any) -> None:
     async def main() -> None:
-        async with asyncio.timeout(120), webbing(tmp_path, **{"limits": FREE, **options}) as web:
+        async with asyncio.timeout(PATIENCE), webbing(tmp_path, **{"limits": FREE, **options}) as web:
             await scene(web)
             await story(web)
 

@@ -276,7 +276,7 @@ def test_hostile_bytes_change_nothing_and_it_keeps_serving(tmp_path: Path, caplo
         assert ["runs", "waits"] == [job["name"] for job in (await user.get("/jobs"))["items"]]
 
     async def main() -> None:
-        async with asyncio.timeout(180), webbing(tmp_path, limits=LIMITS) as web:
+        async with asyncio.timeout(PATIENCE), webbing(tmp_path, limits=LIMITS) as web:
             await scene(web)
             await story(web)
 

@@ -72,7 +72,7 @@ def test_it_shows_the_shards_of_the_cluster(tmp_path: Path) -> None:
             found = (await user.get("/jobs"))["items"]
             return next((job for job in found if job["name"] == "waits" and job["shard"] is not None), None)
 
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             while await job() is None:
                 await asyncio.sleep(0.1)
             jobs = web.mirror.scheduler.cache.latest.jobs.jobs
@@ -112,7 +112,7 @@ def test_it_cannot_write(tmp_path: Path) -> None:
 
 def test_its_answers_grow_old_while_nothing_is_heard(tmp_path: Path) -> None:
     async def main() -> None:
-        async with webbing(tmp_path) as web, asyncio.timeout(30):
+        async with webbing(tmp_path) as web, asyncio.timeout(PATIENCE):
             client = await web.as_user(ADMIN)
             assert 200 == (await client.ask("/api/v1/cluster"))[0]
             web.server.faults.stall_watches = True

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 import pytest
 from aiohttp import ClientSession, TCPConnector
+from tests.support.patience import PATIENCE
 from tests.support.web import ADMIN, MINE, THEIRS, USER, Client, Web, webbing
 from tests.web.api.test_aggregated import AS_USER, Front, fronted
 from tests.web.api.test_api import Story, scene
@@ -24,6 +25,7 @@ from tests.web.api.test_expensive import memory, until
 from tests.web.api.test_recordings import recorded
 from tests.web.api.test_writes import job, pod
 
+from maar.web.api.access import SECONDS
 from maar.web.api.limits import Limits
 from maar.web.api.roots import ROOT
 from maar.web.front.limits import Rate
@@ -37,7 +39,7 @@ NOTHING = "aq7nothing"
 
 def told(tmp_path: Path, story: Story, **options: Any) -> None:
     async def main() -> None:
-        async with asyncio.timeout(120), webbing(tmp_path, **{"limits": FREE, **options}) as web:
+        async with asyncio.timeout(PATIENCE), webbing(tmp_path, **{"limits": FREE, **options}) as web:
             await scene(web)
             await story(web)
 
@@ -225,6 +227,15 @@ def test_she_writes_nothing_in_another_namespace_and_learns_no_name(tmp_path: Pa
 # -- rights that are revoked while a stream is open
 
 
+class Clock:
+    """Stands still until a test moves it."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
 async def events(client: Client, seen: list[bytes]) -> None:
     """Reads a stream to its end."""
     url = f"{client.base}/api/v1/stream"
@@ -235,6 +246,8 @@ async def events(client: Client, seen: list[bytes]) -> None:
 
 
 def test_a_stream_tells_nothing_after_the_right_was_revoked(tmp_path: Path) -> None:
+    clock = Clock()
+
     async def story(web: Web) -> None:
         admin = await web.as_user(ADMIN)
         seen: list[bytes] = []
@@ -242,11 +255,7 @@ def test_a_stream_tells_nothing_after_the_right_was_revoked(tmp_path: Path) -> N
         await web.gang(THEIRS, "aq7before", 1, gpu=1)
         await until(lambda: any(b"aq7before" in line for line in seen))
         web.server.handler.allows = lambda spec: spec["resourceAttributes"].get("namespace") == MINE
-        asked = len(web.asked)
-        async with asyncio.timeout(60):
-            while (await admin.get("/whoami"))["everything"]:
-                await asyncio.sleep(0.02)
-        assert asked == len(web.asked)
+        clock.now += SECONDS
         seen.clear()
         await web.gang(THEIRS, "aq7after", 1, gpu=1)
         await web.gang(MINE, "own", 1, gpu=1)
@@ -255,15 +264,22 @@ def test_a_stream_tells_nothing_after_the_right_was_revoked(tmp_path: Path) -> N
         reading.cancel()
         await asyncio.gather(reading, return_exceptions=True)
 
-    told(tmp_path, story, believed=0.3)
+    told(tmp_path, story, clock=clock)
 
 
 def test_a_stream_ends_after_the_token_was_revoked(tmp_path: Path) -> None:
+    """It asks after the time for which all answers are believed, also if another request has asked since then."""
+    clock = Clock()
+
     async def story(web: Web) -> None:
         user = await web.as_user(USER)
+        await user.get("/whoami")  # believed until SECONDS
+        clock.now = SECONDS - 10
         seen: list[bytes] = []
         reading = asyncio.create_task(events(user, seen))
         await until(lambda: any(line.startswith(b"data: ") for line in seen))
+        clock.now = SECONDS + 10
+        await user.get("/whoami")  # asked again, and believed until 2 * SECONDS + 10
         tokens = web.server.handler.tokens
         review = tokens.review
 
@@ -273,9 +289,17 @@ def test_a_stream_ends_after_the_token_was_revoked(tmp_path: Path) -> None:
             return answer
 
         tokens.review = revoked  # type: ignore[method-assign]
-        await asyncio.wait_for(reading, 60)  # nothing has to change for it
+        clock.now = 2 * SECONDS - 10  # the stream is as old as an answer may be, and not older
+        await web.gang(MINE, "early", 1, gpu=1)
+        await until(lambda: any(b'"early"' in line for line in seen))
+        clock.now += 1
+        await user.get("/whoami")  # an answer may still be this old
+        await web.gang(MINE, "late", 1, gpu=1)
+        await until(lambda: reading.done() or any(b'"late"' in line for line in seen))
+        assert [] == [line for line in seen if b'"late"' in line]
+        await asyncio.wait_for(reading, 60)
 
-    told(tmp_path, story, believed=0.3)
+    told(tmp_path, story, clock=clock)
 
 
 # -- other sites
@@ -383,7 +407,7 @@ def test_a_thousand_connections_keep_nobody_out(used: bool, tmp_path: Path) -> N
             for _ in range(5):
                 async with ClientSession() as session, session.get(f"{web.base}/healthz") as answer:
                     assert 200 == answer.status
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(PATIENCE):
                 assert b"" == await _read(held[0]), "the one that is idle longest has gone"
             assert memory("self", "VmRSS") - before < 150 << 20, "bytes"
         finally:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from tests.support.patience import PATIENCE
 from tests.support.schema import problems, referred
 from tests.support.web import ADMIN, MINE, THEIRS, USER, Client, Web, webbing
 from tests.web.api.test_api import scene
@@ -89,7 +90,7 @@ def test_answers_follow_the_document(tmp_path: Path) -> None:
         assert [] == problems(event, {"$ref": "#/components/schemas/ChangeEvent"}, made)
 
     async def main() -> None:
-        async with asyncio.timeout(60), webbing(tmp_path) as web:
+        async with asyncio.timeout(PATIENCE), webbing(tmp_path) as web:
             await scene(web)
             await story(web)
 
@@ -188,7 +189,7 @@ def test_hostile_requests_change_nothing_and_it_keeps_serving(tmp_path: Path) ->
         assert ["runs", "waits"] == [job["name"] for job in (await user.get("/jobs"))["items"]]
 
     async def main() -> None:
-        async with asyncio.timeout(120), webbing(tmp_path, limits=FREE) as web:
+        async with asyncio.timeout(PATIENCE), webbing(tmp_path, limits=FREE) as web:
             await scene(web)
             await story(web)
 

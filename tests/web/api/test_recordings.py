@@ -15,6 +15,7 @@ import pytest
 from msgspec.structs import replace
 from tests.controller.test_record import changes
 from tests.shards.test_step import NODES, OWNERS, QUEUES
+from tests.support.patience import PATIENCE
 from tests.support.web import ADMIN, MINE, THEIRS, USER, Web, webbing
 
 from maar.config.file import default_config, default_text
@@ -56,7 +57,7 @@ def recorded(path: Path, cycles: int = 6) -> list[Cluster]:
 
 def told(tmp_path: Path, story: Story, folder: Path) -> None:
     async def main() -> None:
-        async with asyncio.timeout(60), webbing(tmp_path, recordings=folder) as web:
+        async with asyncio.timeout(PATIENCE), webbing(tmp_path, recordings=folder) as web:
             await story(web)
 
     asyncio.run(main())

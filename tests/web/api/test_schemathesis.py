@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.patience import PATIENCE
 from tests.support.web import MINE, THEIRS, USER, Web, webbing
 from tests.web.api.test_api import scene
 from tests.web.api.test_openapi import FREE
@@ -60,7 +61,7 @@ def test_it_finds_nothing(tmp_path: Path) -> None:
         assert ["runs", "waits"] == [job["name"] for job in (await user.get("/jobs"))["items"]], "it still serves"
 
     async def main() -> None:
-        async with asyncio.timeout(180), webbing(tmp_path, limits=FREE, recordings=folder) as web:
+        async with asyncio.timeout(PATIENCE), webbing(tmp_path, limits=FREE, recordings=folder) as web:
             await scene(web)
             await story(web)
 

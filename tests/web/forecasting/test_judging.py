@@ -133,3 +133,11 @@ def test_only_the_past_counts() -> None:
     known = [past(n, 150.0) for n in range(5)]
     (one,) = judged(known, 1500.0).judged
     assert 2 == one.shown.judged
+
+
+def test_a_job_starts_with_the_last_pod_of_its_minimum_also_of_a_role() -> None:
+    old = Prediction("ns", "a", "u-a", "red", at=100.0, age=100.0, first=True, verdict="expected")
+    made = gang("a", roles={"w": 3, "ps": 1}, minimum=2, role_min={"ps": 1}, gpu=1, on=["n1"] * 4, uid="u-a")
+    starts = dict(zip((t.key for t in made.tasks), (500.0, 510.0, 520.0, 700.0), strict=True))
+    made = replace(made, tasks=tuple(replace(t, started=starts[t.key]) for t in made.tasks))
+    assert [Fate("ns", "a", "u-a", started=700.0)] == Judge([old]).fates(tally(node("n1", gpu=8), made))

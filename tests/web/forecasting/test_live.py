@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 from tests.support.live import GPU, scheduling
+from tests.support.patience import PATIENCE
 from tests.support.web import ADMIN, MINE, THEIRS, USER, Client, Web, webbing
 from tests.web.forecasting.test_process import forecasting
 
@@ -32,7 +33,7 @@ Story = Callable[[Web], Awaitable[None]]
 
 def told(tmp_path: Path, story: Story, **options: Any) -> None:
     async def main() -> None:
-        async with asyncio.timeout(100), webbing(tmp_path, **{"pace": FAST, **options}) as web:
+        async with asyncio.timeout(PATIENCE), webbing(tmp_path, **{"pace": FAST, **options}) as web:
             await story(web)
 
     asyncio.run(main())

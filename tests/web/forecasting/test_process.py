@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from maar.config.file import default_config
 from maar.forecast.arrivals import Asked, Pods, Submission
-from maar.forecast.runtimes import Sample, Traits
+from maar.lengths.runtimes import Sample, Traits
 from maar.model.snapshot import Snapshot
 from maar.registry import catalog
 from maar.testing.builders import cluster, elastic, gang, node

@@ -20,14 +20,12 @@ from maar.cli.asking.learned import Learned, learned_from
 from maar.cli.asking.reading import Reading, read
 from maar.cli.asking.server import AGGREGATED, There, server_access
 from maar.cli.support.exits import BadInput, CannotRun
-from maar.cli.support.inputs import LENIENT
+from maar.cli.support.inputs import CONTEXT, KUBECONFIG, LENIENT, WIDE_OUTPUT
 from maar.cli.support.output import say, say_json, tell
-from maar.config.file import ConfigError
 from maar.controller.main import LEASE_NAMESPACE, NAME
-from maar.history.errors import BadAddress
 from maar.kube.client.access import Access, load_access, load_namespace
 from maar.kube.client.api import Api
-from maar.kube.client.errors import AccessError, ApiError
+from maar.kube.client.errors import AccessError
 from maar.kube.kinds import AnyKind
 from maar.kube.kinds.cluster import NAMESPACES, QUEUES
 from maar.model.queues import DEFAULT
@@ -37,6 +35,7 @@ from maar.web.api.answers import JobAnswer, JobsAnswer, NodesAnswer, QueuesAnswe
 from maar.web.api.asking import Question
 from maar.web.api.errors import Refused
 from maar.web.api.roots import PREFIX, ROOT
+from maar.whatif.patience import Patience
 
 AGAIN = 5.0
 """Seconds between two answers of `--watch`: each is a whole list of the cluster. Tuned by hand."""
@@ -95,15 +94,12 @@ class Asked(NamedTuple):
 
     @property
     def namespace(self) -> str:
-        try:
-            return load_namespace(self.kubeconfig, self.context)
-        except AccessError as error:
-            raise CannotRun(str(error)) from None
+        return load_namespace(self.kubeconfig, self.context)
 
 
 CLUSTER_OPTIONS = (
-    click.option("--kubeconfig", metavar="FILE", help="Kubeconfig. Default: KUBECONFIG, ~/.kube/config, or the pod's."),
-    click.option("--context", metavar="NAME", help="Context of the kubeconfig. Default: its current one."),
+    KUBECONFIG,
+    CONTEXT,
     click.option(
         "-n", "--namespace", "namespaces", multiple=True, metavar="NAME",
         help="Only jobs of this namespace. May be repeated. Default: all that you may see.",
@@ -131,10 +127,7 @@ WHERE_OPTIONS = (
         "--lease-namespace", "home", default=LEASE_NAMESPACE, show_default=True, metavar="NAME",
         help="Maar's own namespace, to decide here.",
     ),
-    click.option(
-        "-o", "--output", type=click.Choice(["text", "wide", "json"]), default="text", show_default=True,
-        help="Output format.",
-    ),
+    WIDE_OUTPUT,
 )  # fmt: skip
 WATCH = click.option("--watch", is_flag=True, help=f"Show it again every {AGAIN:g} s, until Ctrl-C.")
 
@@ -191,11 +184,7 @@ def guarded(main: Callable[[], Awaitable[None]]) -> None:
         asyncio.run(main())  # type: ignore[arg-type]
     except (NoJob, Refused) as error:
         raise BadInput(str(error)) from None
-    except ConfigError as error:
-        raise BadInput(*error.problems) from None
-    except BadAddress as error:
-        raise BadInput(str(error)) from None
-    except (AccessError, ApiError, NotDecided) as error:
+    except NotDecided as error:
         raise CannotRun(str(error)) from None
 
 
@@ -214,11 +203,19 @@ async def opened(asked: Asked) -> AsyncIterator[Source]:
     """Where answers come from: `maar web`, or this process."""
     through = asked.server == AGGREGATED
     if asked.server and not through:
-        api = await Api.open(server_access(asked.server, _token_source(asked), asked.server_ca))
+        access = server_access(asked.server, _token_source(asked), asked.server_ca)
     else:
-        api = await Api.open(load_access(asked.kubeconfig, asked.context))
-    try:
+        access = load_access(asked.kubeconfig, asked.context)
+    async with connected(access) as api:
         yield There(api, ROOT if through else PREFIX) if asked.server else _Here(api, asked)
+
+
+@asynccontextmanager
+async def connected(access: Access) -> AsyncIterator[Api]:
+    """A client, while the context is open."""
+    api = await Api.open(access)
+    try:
+        yield api
     finally:
         await api.close()
 
@@ -254,8 +251,7 @@ class _Here:
 
     async def job(self, key: str, seconds: float, when: bool = False) -> JobAnswer:
         found = await self._look(when)
-        end = time.monotonic() + seconds
-        return found.job(key, lambda: time.monotonic() < end, when)
+        return found.job(key, Patience(seconds, time.monotonic, longest=found.seconds), when)
 
     async def what_if(self, question: Question) -> WhatIfAnswer:
         return (await self._look(bool(question.seconds))).what_if(question)
@@ -285,7 +281,7 @@ class _Here:
         if forecasts and reading.whole:
             learned = await asyncio.to_thread(learned_from, self._asked.history, now)
             self.notes = (*self.notes, learned.note)
-        return Here(reading, chosen.config, now, learned)
+        return Here(reading, chosen.config, now, learned, chosen.brakes)
 
 
 def notes_about(reading: Reading, chosen: Chosen) -> tuple[str, ...]:

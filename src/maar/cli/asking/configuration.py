@@ -12,6 +12,7 @@ from maar.cli.support.manifests import chosen_config
 from maar.config.config import Config
 from maar.config.file import default_config
 from maar.config.problems import ConfigError
+from maar.controller.settings.brakes import BrakeSettings
 from maar.controller.settings.published import entry_for
 from maar.kube.client.api import Api
 from maar.kube.client.errors import Forbidden, NotFound
@@ -37,6 +38,7 @@ class Chosen(NamedTuple):
     nodes: Selector | None = None
     without: frozenset[str] = frozenset()
     warnings: tuple[str, ...] = ()
+    brakes: BrakeSettings = BrakeSettings()
 
 
 async def configuration(api: Api, file: str | None, lenient: bool, names: tuple[str, ...], home: str) -> Chosen:
@@ -53,8 +55,9 @@ async def configuration(api: Api, file: str | None, lenient: bool, names: tuple[
         left = entry.configuration.left_out
         words = f"the configuration of the running Maar, in use since {entry.since}"
         words += f", without {', '.join(f'`{name}`' for name in left)}" if left else ""
+        words += ", and its brakes" if entry.brakes != BrakeSettings() else ""
         theirs = frozenset((*names, *entry.scheduler_names))
-        return Chosen(entry.config(), words, theirs, entry.selector, frozenset(entry.without))
+        return Chosen(entry.config(), words, theirs, entry.selector, frozenset(entry.without), brakes=entry.brakes)
     except NotFound:
         return _default(names, f"none is published in `{home}`")
     except Forbidden:

@@ -5,16 +5,15 @@ Without a terminal it has at most 80 columns.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
-from rich import box
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 
 from maar.cli.support.output import escaped
-from maar.cli.support.printing import UNWRAPPED, apart, lines, printed, when
+from maar.cli.support.printing import UNWRAPPED, apart, facts, lines, printed, table, when
 from maar.model.words import count, number, span
 from maar.sim.report.scales import duration
 from maar.views.records import (
@@ -43,7 +42,7 @@ STATES = {
 }
 
 
-def detail_text(found: JobDetail, now: float, wide: bool = False) -> str:
+def detail_text(found: JobDetail, now: float, wide: bool) -> str:
     return printed(apart(_parts(found, now, wide)), UNWRAPPED if wide else WIDTH)
 
 
@@ -53,7 +52,7 @@ def _name(found: JobDetail) -> str:
 
 def _parts(found: JobDetail, now: float, wide: bool) -> Iterator[RenderableType]:
     yield f"{_name(found)} {STATES[found.start]}"
-    yield _facts(found, now)
+    yield facts(_facts(found, now))
     if found.reasons:
         words = dict.fromkeys(reason.message for reason in found.reasons)
         yield Group("why", *(Padding(text, (0, 0, 0, 2)) for text in words))
@@ -62,40 +61,27 @@ def _parts(found: JobDetail, now: float, wide: bool) -> Iterator[RenderableType]
     if found.start == WAITS and (found.place is not None or found.unblock.changes or found.unblock.complete):
         yield from _unblocked(found.unblock)
     if wide and found.speeds:
-        yield _rows(("workers", "speed-up", ""), ((str(s.workers), f"{s.speed:.2f}", _basis(s)) for s in found.speeds))
+        yield table(("workers", "speed-up", ""), ((str(s.workers), f"{s.speed:.2f}", _basis(s)) for s in found.speeds))
     if wide and found.story:
-        yield _rows(("story", "", ""), ((when(one.at), one.what, one.words) for one in found.story))
+        yield table(("story", "", ""), ((when(one.at), one.what, one.words) for one in found.story))
     if wide and found.story_without:
         yield f"the story is not complete: {' and '.join(found.story_without)} cannot be read now"
-
-
-def _rows(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for head in heads:
-        table.add_column(head, overflow="fold")
-    for row in rows:
-        table.add_row(*row)
-    return table
 
 
 def _basis(speed: SpeedView) -> str:
     return "measured" if speed.measured else "computed"
 
 
-def _facts(found: JobDetail, now: float) -> Padding:
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    table.add_column()
-    table.add_column(overflow="fold")
+def _facts(found: JobDetail, now: float) -> Iterator[tuple[str, RenderableType]]:
     job, place = found.job, found.place
     where = f", place {number(place.number)} of {number(place.waiting)}" if place is not None else ""
-    table.add_row("queue", f"{job.queue or '-'}{where}")
-    table.add_row("priority", str(job.priority))
-    table.add_row("since", f"{when(job.since)}, {duration(max(now - job.since, 0.0))} ago")
-    table.add_row("needs", lines([*map(_needs, found.needs), *_declared(found), _minimum(found)]))
-    table.add_row("has", ", ".join(f"{number(n)} {status}" for status, n in job.pods.items()) or "no pods")
+    yield "queue", f"{job.queue or '-'}{where}"
+    yield "priority", str(job.priority)
+    yield "since", f"{when(job.since)}, {duration(max(now - job.since, 0.0))} ago"
+    yield "needs", lines([*map(_needs, found.needs), *_declared(found), _minimum(found)])
+    yield "has", ", ".join(f"{number(n)} {status}" for status, n in job.pods.items()) or "no pods"
     if found.forecast.known:
-        table.add_row("starts" if found.start != RUNS else "ends", _by(found.forecast, found.start == RUNS, now))
-    return Padding(table, (0, 0, 0, 2))
+        yield "starts" if found.start != RUNS else "ends", _by(found.forecast, found.start == RUNS, now)
 
 
 def _needs(needs: NeedsView) -> str:
@@ -129,16 +115,16 @@ def _ahead(place: PlaceView, wide: bool) -> Iterator[RenderableType]:
 
 
 def _table(title: str, ahead: Sequence[AheadView], most: int) -> Table:
-    table = _rows((escaped(title), "because", "by"), ((one.name or ANOTHER, one.words, one.by) for one in ahead[:most]))
+    made = table((escaped(title), "because", "by"), ((one.name or ANOTHER, one.words, one.by) for one in ahead[:most]))
     if len(ahead) > most:
-        table.add_row(f"and {number(len(ahead) - most)} more")
-    return table
+        made.add_row(f"and {number(len(ahead) - most)} more")
+    return made
 
 
 def _unblocked(found: UnblockView) -> Iterator[RenderableType]:
     if found.changes:
         heads = ("each of these alone would start it", "and then")
-        yield _rows(heads, ((change.words, _effect(change)) for change in found.changes))
+        yield table(heads, ((change.words, _effect(change)) for change in found.changes))
     elif found.complete:
         yield "no change that Maar can try would start it"
     if not found.complete:
@@ -168,22 +154,22 @@ def _few(jobs: Sequence[str]) -> str:
 
 def when_text(found: JobDetail, now: float) -> str:
     """When a job starts and ends, and why that is not known if it is not."""
-    forecast, runs = found.forecast, found.start == RUNS
+    forecast = found.forecast
     head = f"{_name(found)} {STATES[found.start]}"
     if not forecast.known:
         return printed([head, Padding(forecast.words or "unknown", (0, 0, 0, 2))], WIDTH)
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    table.add_column()
-    table.add_column(overflow="fold")
+    return printed([head, facts(_times(forecast, found.start == RUNS, now))], WIDTH)
+
+
+def _times(forecast: ForecastView, runs: bool, now: float) -> Iterator[tuple[str, str]]:
     if not runs:
-        table.add_row("starts", _by(forecast, False, now))
-    table.add_row("ends", _by(forecast, True, now))
+        yield "starts", _by(forecast, False, now)
+    yield "ends", _by(forecast, True, now)
     if forecast.within_hour is not None and not runs:
-        table.add_row("chance", f"{forecast.within_hour:.0%} to start within an hour")
-    table.add_row("from", _source(forecast))
+        yield "chance", f"{forecast.within_hour:.0%} to start within an hour"
+    yield "from", _source(forecast)
     if forecast.trust is not None and not runs:
-        table.add_row("trust", _trust(forecast.trust))
-    return printed([head, Padding(table, (0, 0, 0, 2))], WIDTH)
+        yield "trust", _trust(forecast.trust)
 
 
 def _source(forecast: ForecastView) -> str:

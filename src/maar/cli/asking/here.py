@@ -1,11 +1,12 @@
 """Answers of this process: it reads the cluster with the caller's rights, and decides as the scheduler would.
 
-The configuration is the one of `--config`, else Maar's default: the caller may not know the scheduler's. Where she may
-not list all nodes and pods nothing is decided; the reasons are those that the scheduler wrote on her objects.
+The configuration and the brakes are those that `configuration` chose. Where the caller may not list all nodes and pods
+nothing is decided; the reasons are those that the scheduler wrote on her objects.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -15,10 +16,8 @@ from msgspec.structs import replace
 from maar.cli.asking.learned import Learned
 from maar.cli.asking.reading import Reading
 from maar.config.config import Config
-from maar.decide import decide
-from maar.forecast.arrivals import arrivals_for
-from maar.forecast.forecast import ROLLOUTS, Options, forecast
-from maar.forecast.runtimes import RunTimes
+from maar.controller.settings.brakes import Brakes, BrakeSettings
+from maar.forecast.forecast import ROLLOUTS
 from maar.kube.kinds import AnyKind
 from maar.kube.kinds.cluster import PRIORITY_CLASSES
 from maar.kube.picture.owners import Owner
@@ -48,8 +47,8 @@ from maar.web.forecasting.messages import Head
 from maar.web.forecasting.messages import Question as Asking
 from maar.web.forecasting.rolling import answered as played
 from maar.web.forecasting.view import forecast_view, trusted, with_forecasts, with_shifts
+from maar.whatif.answer import Decided, decided
 from maar.whatif.edit import Scene
-from maar.whatif.place import places
 from maar.whatif.why import why
 
 FEW = 8
@@ -63,7 +62,14 @@ class NotDecided(Exception):
 class Here:
     """One cluster at one time."""
 
-    def __init__(self, reading: Reading, config: Config, now: float, learned: Learned = Learned()) -> None:  # noqa: B008
+    def __init__(
+        self,
+        reading: Reading,
+        config: Config,
+        now: float,
+        learned: Learned = Learned(),  # noqa: B008
+        brakes: BrakeSettings = BrakeSettings(),  # noqa: B008
+    ) -> None:
         self._reading = reading
         self._learned = learned
         self._config = config
@@ -72,11 +78,19 @@ class Here:
         self._cluster: Cluster = picture.cluster(picture.take(now).around)
         if not reading.whole:
             self._cluster = _with_queues(self._cluster)
-        snapshot = Snapshot(self._cluster)
         self.sight = ALL if reading.everywhere else Sight(reading.namespaces)
+        self._decided: Decided | None = None
+        """The plan of this moment, without the brakes: all questions share it."""
+        self.seconds = 0.0
+        """How long it took to decide."""
         if reading.whole:
-            plan, waits = decide(snapshot, config, now), None
+            begun = time.monotonic()
+            self._decided = decided(Scene(self._cluster, config), now)
+            self.seconds = time.monotonic() - begun
+            snapshot = self._decided.snapshot
+            plan, waits = Brakes(brakes).apply(self._decided.plan, snapshot, now), None
         else:
+            snapshot = Snapshot(self._cluster)
             plan, waits = Plan(), {wait.job: wait for wait in _written(picture, self._cluster)}
         owners = {job.key: owner for job in self._cluster.jobs if (owner := _owner(picture, job)) is not None}
         self.tally = Tally(snapshot, plan, now, waits, owners, _sharing(picture))
@@ -101,13 +115,14 @@ class Here:
         return NodesAnswer(**self._stamp, items=items, total=len(items))
 
     def job(self, key: str, go_on: Callable[[], bool], when: bool = False) -> JobAnswer:
-        """Everything about a job. `go_on` limits the search for changes, `when` asks for a forecast too."""
+        """Everything about a job. `go_on` limits the search for changes, or with `when` the forecast instead of it."""
         try:
             key = job_named(self.tally, key, self.sight)
         except NoJob as error:
             raise NoJob(f"`{key}`: {error}") from None
         whole = self._reading.whole
-        found = why(self._cluster, self._config, self._now, key, go_on if whole else lambda: False)
+        search = go_on if whole and not when else lambda: False
+        found = why(self._cluster, self._config, self._now, key, search, self._decided)
         predicted = ForecastView(words="unknown: you may not list all nodes and pods")
         if whole:
             predicted = self._forecast(key, go_on) if when else ForecastView(words="unknown")
@@ -156,23 +171,12 @@ class Here:
 
     def _latest(self, go_on: Callable[[], bool]) -> Latest:
         """The forecast of all jobs, made in this process."""
-        learned = self._learned
-        rollouts = ROLLOUTS if learned.samples else FEW
-        run_times, options, named = RunTimes(learned.samples), Options(rollouts=rollouts), self._categories()
-        future = arrivals_for(self._cluster, learned.past, self._now, run_times, options=options, categories=named)
-        made = forecast(
-            self._cluster,
-            self._config,
-            self._now,
-            run_times,
-            options=options,
-            may_go_on=go_on,
-            categories=named,
-            arrivals=future,
-        )
+        learned, scene = self._learned, Scene(self._cluster, self._config)
+        head = Head(self._now, math.inf, ROLLOUTS if learned.samples else FEW, places=True)
+        answer = played(Asking(head, (scene,), learned.samples, self._categories(), learned.past), go_on)
+        (made,) = answer.forecasts
         shown = calibrated(made, {job.key: job for job in self._cluster.jobs}, learned.verdicts)
-        order = places(Snapshot(self._cluster), self._config, self._now)
-        return Latest(made, shown, order, time.time() - self._now, len(learned.samples))
+        return Latest(made, shown, answer.places, answer.seconds, len(learned.samples))
 
 
 def _sharing(picture: Picture) -> Sharing | None:

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import msgspec
 
 from maar.forecast.arrivals import Submission
-from maar.forecast.runtimes import Sample
 from maar.history.address import NONE, read_address
 from maar.history.errors import BadAddress, HistoryError
 from maar.history.forecasts import JUDGED
 from maar.history.store import Store
+from maar.lengths.runtimes import Sample
 from maar.model.words import count
 from maar.web.forecasting.judging import Verdicts, judged
-from maar.web.forecasting.keeper import SAMPLES, sample_of, submission_of
+from maar.web.forecasting.keeper import SAMPLES, submission_of
 
 NOTHING = "forecast here: no history (--history), only declared run times count"
 
@@ -35,7 +35,7 @@ def learned_from(address: str | None, now: float) -> Learned:
         if not store.open():
             return Learned(note=f"forecast here: {store.name}: no history, only declared run times count")
         runs = store.runs(newest=SAMPLES)
-        samples = tuple(map(sample_of, runs))
+        samples = tuple(run.sample for run in runs)
         past = tuple(one for run in runs if (one := submission_of(run)) is not None)
         verdicts = judged(store.predictions(newest=JUDGED), now)
     except BadAddress:

@@ -83,10 +83,11 @@ class There:
         return await self._all("/queues", QueuesAnswer)
 
     async def job(self, key: str, seconds: float, when: bool = False) -> JobAnswer:
-        """Everything about a job; the forecast is the server's, whether `when` asks for it or not."""
+        """Everything about a job; the forecast is the server's. `when` needs no search for changes."""
         namespace, _, name = key.partition("/")
         path = f"/jobs/{quote(namespace, safe='')}/{quote(name, safe='')}"
-        asked = {"unblock": "true" if seconds else "false", **({"budget": f"{min(seconds, 10):g}"} if seconds else {})}
+        search = bool(seconds) and not when
+        asked = {"unblock": "true" if search else "false", **({"budget": f"{min(seconds, 10):g}"} if search else {})}
         return await self._get(path, JobAnswer, **asked)
 
     async def what_if(self, question: Question) -> WhatIfAnswer:

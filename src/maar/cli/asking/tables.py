@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from rich.console import RenderableType
+from rich.console import JustifyMethod, RenderableType
 from rich.table import Table
 
 from maar.cli.support.printing import UNWRAPPED, printed
@@ -17,6 +17,8 @@ WIDTH = 80
 ORDER = (State.RUNNING, State.STARTING, State.WAITING, State.SUSPENDED, State.INVALID, State.FINISHED)
 PLAIN = ("cpu", "memory", PODS, "ephemeral-storage")
 """Resources that are no devices."""
+NUMBERS = {"PODS", "PLACE", "AGE", "WEIGHT", "PRIO", "USED", "DESERVED", "LIMIT", "ASKED", "RUNNING", "WAITING"}
+"""Columns that are aligned to the right."""
 UNITS = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 
 
@@ -201,20 +203,8 @@ def _others(others: dict[str, int]) -> list[str]:
 def _table(*columns: str) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False)
     for column in columns:
-        numbers = column in (
-            "PODS",
-            "PLACE",
-            "AGE",
-            "WEIGHT",
-            "PRIO",
-            "USED",
-            "DESERVED",
-            "LIMIT",
-            "ASKED",
-            "RUNNING",
-            "WAITING",
-        )
-        table.add_column(column, overflow="fold", justify="right" if numbers else "left", header_style="")
+        side: JustifyMethod = "right" if column in NUMBERS else "left"
+        table.add_column(column, overflow="fold", justify=side, header_style="")
     return table
 
 

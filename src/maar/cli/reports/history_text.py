@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rich import box
 from rich.console import RenderableType
 from rich.table import Table
 
 from maar.cli.reports.history_view import Category, Everything, Job
-from maar.cli.support.printing import apart, lines, printed, when
+from maar.cli.support.printing import apart, lines, printed, table, when
 from maar.model.words import count as counted
 
 
@@ -28,55 +27,37 @@ def _parts(seen: Everything, detailed: bool) -> Iterator[RenderableType]:
         yield _sizes(category)
 
 
-def _table(*columns: str) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    return table
-
-
 def _jobs(jobs: tuple[Job, ...]) -> Table:
-    table = _table(
-        *(
-            "job",
-            "state",
-            "workers",
-            "submitted",
-            "first start",
-            "ended",
-            "waited",
-            "resizes",
-            "evictions",
-            "GPU hours",
-            "epochs",
-            "left on 1",
-        )
-    )
-    for job in jobs:
-        done = "-" if job.epoch is None else f"{job.epoch + 1}/{job.total_epochs or '?'}"
-        table.add_row(
-            job.job,
-            job.state,
-            str(job.workers),
-            when(job.submitted),
-            when(job.first_start),
-            when(job.ended),
-            "-" if job.submitted is None else _long(job.waited_seconds),
-            str(job.resizes),
-            str(job.evictions),
-            f"{job.gpu_hours:.1f}",
-            done,
-            "-" if job.remaining_seconds is None else _long(job.remaining_seconds),
-        )
-    return table
+    rows = [
+        {
+            "job": job.job,
+            "state": job.state,
+            "workers": str(job.workers),
+            "submitted": when(job.submitted),
+            "first start": when(job.first_start),
+            "ended": when(job.ended),
+            "waited": "-" if job.submitted is None else _long(job.waited_seconds),
+            "resizes": str(job.resizes),
+            "evictions": str(job.evictions),
+            "GPU hours": f"{job.gpu_hours:.1f}",
+            "epochs": "-" if job.epoch is None else f"{job.epoch + 1}/{job.total_epochs or '?'}",
+            "left on 1": "-" if job.remaining_seconds is None else _long(job.remaining_seconds),
+        }
+        for job in jobs
+    ]
+    return table(rows[0], (row.values() for row in rows))
 
 
 def _life(job: Job) -> Table:
-    table = _table(job.job, "what", "workers")
-    for event in job.events:
-        workers = f"{event.before} -> {event.after}" if event.before != event.after else ""
-        table.add_row(when(event.at), event.kind + (f": {event.how}" if event.how else ""), workers)
-    return table
+    rows = (
+        (
+            when(event.at),
+            event.kind + (f": {event.how}" if event.how else ""),
+            f"{event.before} -> {event.after}" if event.before != event.after else "",
+        )
+        for event in job.events
+    )
+    return table((job.job, "what", "workers"), rows)
 
 
 def _heading(category: Category) -> str:
@@ -102,10 +83,9 @@ def _basis(category: Category) -> Iterator[str]:
 
 
 def _sizes(category: Category) -> Table:
-    table = _table("workers", "epochs", "median epoch", "speed-up", "curve", "")
     most = max((size.curve for size in category.sizes), default=1.0)
-    for size in category.sizes:
-        table.add_row(
+    rows = (
+        (
             str(size.workers),
             str(size.epochs or "-"),
             "-" if size.epoch_seconds is None else _long(size.epoch_seconds),
@@ -113,7 +93,9 @@ def _sizes(category: Category) -> Table:
             f"{size.curve:.2f}",
             "█" * max(1, round(20 * size.curve / most)),
         )
-    return table
+        for size in category.sizes
+    )
+    return table(("workers", "epochs", "median epoch", "speed-up", "curve", ""), rows)
 
 
 def _long(seconds: float) -> str:

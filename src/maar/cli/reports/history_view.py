@@ -137,18 +137,7 @@ def _job(
         last = None  # another job with the same name
     runs = account.ended is None and last is not None
     return Job(
-        job=account.job,
-        uid=account.uid,
-        category=account.category,
-        accelerator=account.accelerator,
-        state=account.state,
-        submitted=account.submitted,
-        first_start=account.first_start,
-        ended=account.ended,
-        workers=account.workers,
-        resizes=account.resizes,
-        suspensions=account.suspensions,
-        evictions=account.evictions,
+        **{name: getattr(account, name) for name in Job.__struct_fields__ if hasattr(account, name)},
         waited_seconds=account.waited,
         gpu_hours=account.gpu_seconds / 3600,
         epoch=None if last is None else last.epoch,

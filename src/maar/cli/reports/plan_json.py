@@ -44,10 +44,14 @@ def _shared(step: Step | None) -> dict[str, Any]:
 
 
 def plan_data(plan: Plan) -> dict[str, Any]:
-    """The plan of one cycle, in JSON types; `hold` and `ungate` are present only if there are any."""
-    holds = [{"job": h.job, "node": h.node, "pods": h.count} for h in sorted(plan.hold, key=lambda h: (h.job, h.node))]
+    """The plan of one cycle, in JSON types; `chosen`, `hold` and `ungate` are present only if there are any."""
+    chosen = {bind.task: dict(bind.chosen) for bind in sorted(plan.bind, key=lambda b: b.task) if bind.chosen}
+    holds = [
+        {"job": h.job, "node": h.node, "pods": h.count} for h in sorted(plan.reserve, key=lambda h: (h.job, h.node))
+    ]
     return {
         "bind": dict(sorted((b.task, b.node) for b in plan.bind)),
+        **({"chosen": chosen} if chosen else {}),
         "nominate": dict(sorted((n.task, n.node) for n in plan.nominate)),
         "admit": sorted(a.job for a in plan.admit),
         **({"ungate": sorted(u.task for u in plan.ungate)} if plan.ungate else {}),
@@ -69,8 +73,8 @@ def plan_data(plan: Plan) -> dict[str, Any]:
 
 
 def _reason(reason: Reason) -> dict[str, Any]:
-    """The plugin, code and message of a reason, and its other fields that are set."""
-    data: dict[str, Any] = msgspec.to_builtins(reason)
+    """The plugin, code and message of a reason, and its other fields that are set; not what its code means."""
+    data: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(reason, meaning=None))
     if "nodes" in data:
         data["nodes"] = dict(sorted(data["nodes"].items()))
     return data

@@ -10,12 +10,11 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
-from rich import box
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from maar.cli.support.printing import apart, printed
+from maar.cli.support.printing import apart, printed, table
 from maar.kube.picture.expected import Skipped
 from maar.model.plan import Plan
 from maar.model.reasons import in_one_line
@@ -73,11 +72,12 @@ def _tidy(line: str) -> str:
 
 def _parts(cycle: Cycle) -> Iterator[RenderableType]:
     plan = cycle.plan
-    pods = (_bound(cycle), _evicted(cycle), _nominated(cycle))
-    tables = (*pods, _admitted(plan), _ungated(cycle), _resized(plan), _locked(plan), *_shared(cycle.step))
-    for table in tables:
-        if table.row_count:
-            yield table
+    starts = _by_job(cycle, "starts", {bind.task: bind.node for bind in plan.bind})
+    promised = _by_job(cycle, "waits for room", {nominate.task: nominate.node for nominate in plan.nominate})
+    admitted = table(("admitted",), ((job,) for job in sorted(admit.job for admit in plan.admit)))
+    pods = (starts, _evicted(cycle), promised)
+    tables = (*pods, admitted, _ungated(cycle), _resized(plan), _locked(plan), *_shared(cycle.step))
+    yield from (made for made in tables if made.row_count)
     if not plan.moves and not (cycle.step and (cycle.step.wants or cycle.step.lends)):
         yield Text("nothing to do now")
     if plan.waiting:
@@ -85,110 +85,83 @@ def _parts(cycle: Cycle) -> Iterator[RenderableType]:
 
 
 def _without_pods(found: WithoutPods) -> Iterator[RenderableType]:
-    expected, skipped = _table("no pods yet, planned as if created", "pods"), _table("skipped", "kind", "why")
-    for job, count in found.expected.items():
-        expected.add_row(job, str(count))
-    for skip in found.skipped:
-        skipped.add_row(skip.job, skip.kind, skip.why)
-    yield from (table for table in (expected, skipped) if table.row_count)
-
-
-def _table(*columns: str) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    return table
-
-
-def _bound(cycle: Cycle) -> Table:
-    return _by_job(cycle, "starts", {b.task: b.node for b in cycle.plan.bind})
-
-
-def _nominated(cycle: Cycle) -> Table:
-    return _by_job(cycle, "waits for room", {n.task: n.node for n in cycle.plan.nominate})
+    if found.expected:
+        heads = ("no pods yet, planned as if created", "pods")
+        yield table(heads, ((job, str(count)) for job, count in found.expected.items()))
+    if found.skipped:
+        yield table(("skipped", "kind", "why"), ((skip.job, skip.kind, skip.why) for skip in found.skipped))
 
 
 def _by_job(cycle: Cycle, title: str, placed: dict[str, str]) -> Table:
     """One row per job: its number of pods, and their nodes."""
-    table = _table(title, "pods", "nodes")
     jobs: dict[str, Counter[str]] = {}
     for task, node in sorted(placed.items()):
         jobs.setdefault(_job_of(cycle, task), Counter())[node] += 1
-    for job, nodes in sorted(jobs.items()):
-        table.add_row(job, str(nodes.total()), _few([n if k == 1 else f"{n} x{k}" for n, k in sorted(nodes.items())]))
-    return table
+    rows = (
+        (job, str(nodes.total()), _few(n if k == 1 else f"{n} x{k}" for n, k in sorted(nodes.items())))
+        for job, nodes in sorted(jobs.items())
+    )
+    return table((title, "pods", "nodes"), rows)
 
 
 def _evicted(cycle: Cycle) -> Table:
-    table = _table("evicted", "pods", "for", "why")
     victims: dict[tuple[str, str, str], list[str]] = {}
     for e in sorted(cycle.plan.evict, key=lambda e: e.task):
         victims.setdefault((_job_of(cycle, e.task), e.beneficiary, e.reason), []).append(e.task.partition("/")[2])
-    for (job, beneficiary, reason), pods in sorted(victims.items()):
-        table.add_row(job, f"{len(pods)}: {_few(pods)}", beneficiary, reason)
-    return table
-
-
-def _admitted(plan: Plan) -> Table:
-    table = _table("admitted")
-    for admit in sorted(plan.admit, key=lambda a: a.job):
-        table.add_row(admit.job)
-    return table
+    rows = ((job, f"{len(pods)}: {_few(pods)}", whom, why) for (job, whom, why), pods in sorted(victims.items()))
+    return table(("evicted", "pods", "for", "why"), rows)
 
 
 def _ungated(cycle: Cycle) -> Table:
-    table = _table("gate removed", "pods")
     pods: dict[str, list[str]] = {}
     for task in sorted(u.task for u in cycle.plan.ungate):
         pods.setdefault(_job_of(cycle, task), []).append(task.partition("/")[2])
-    for job, names in sorted(pods.items()):
-        table.add_row(job, f"{len(names)}: {_few(names)}")
-    return table
+    return table(
+        ("gate removed", "pods"), ((job, f"{len(names)}: {_few(names)}") for job, names in sorted(pods.items()))
+    )
 
 
 def _resized(plan: Plan) -> Table:
-    table = _table("resized", "workers", "room kept on", "why")
     rows = [
         *((r.job, f"{r.before} -> {r.after}", r.why) for r in plan.resize),
         *((s.job, "suspended", s.why) for s in plan.suspend),
         *((r.job, f"resumed with {r.size}", r.why) for r in plan.resume),
     ]
     kept: dict[str, list[str]] = {}
-    for hold in plan.hold:
-        kept.setdefault(hold.job, []).append(hold.node if hold.count == 1 else f"{hold.node} x{hold.count}")
+    for reserve in plan.reserve:
+        kept.setdefault(reserve.job, []).append(
+            reserve.node if reserve.count == 1 else f"{reserve.node} x{reserve.count}"
+        )
     changed = {job for job, _, _ in rows}
     rows += [(job, "are being made", "") for job in kept if job not in changed]
-    for job, workers, why in sorted(rows):
-        table.add_row(job, workers, _few(kept.get(job, ())), why)
-    return table
+    heads = ("resized", "workers", "room kept on", "why")
+    return table(heads, ((job, workers, _few(kept.get(job, ())), why) for job, workers, why in sorted(rows)))
 
 
 def _locked(plan: Plan) -> Table:
-    table = _table("elected", "nodes locked for it")
     jobs = {lock.job for lock in plan.locks} | ({plan.elect.job} if plan.elect is not None else set())
-    for job in sorted(jobs):
-        table.add_row(job, _few(sorted(lock.node for lock in plan.locks if lock.job == job)) or "none yet")
-    return table
+    rows = (
+        (job, _few(sorted(lock.node for lock in plan.locks if lock.job == job)) or "none yet") for job in sorted(jobs)
+    )
+    return table(("elected", "nodes locked for it"), rows)
 
 
 def _shared(step: Step | None) -> Iterator[Table]:
     """What a shard asks of others, and gives them."""
-    wants, lends = _table("wants, until it is bound", "nodes", "pods that must leave"), _table("lends", "nodes")
-    for want in (w for w in step.wants if w.elected is None) if step is not None else ():
-        wants.add_row(want.job, _few(want.nodes), _few([v.task for v in want.victims]) if want.asks else "")
+    if step is None:
+        return
+    wants = (w for w in step.wants if w.elected is None)
+    rows = ((w.job, _few(w.nodes), _few(v.task for v in w.victims) if w.asks else "") for w in wants)
+    yield table(("wants, until it is bound", "nodes", "pods that must leave"), rows)
     takers: dict[int, list[str]] = {}
-    for lend in step.lends if step is not None else ():
+    for lend in step.lends:
         takers.setdefault(lend.to, []).append(lend.node)
-    for shard, nodes in sorted(takers.items()):
-        lends.add_row(f"to shard {shard}", _few(nodes))
-    yield from (wants, lends)
+    yield table(("lends", "nodes"), ((f"to shard {shard}", _few(nodes)) for shard, nodes in sorted(takers.items())))
 
 
 def _waiting(plan: Plan) -> Table:
-    table = _table("waits", "why")
-    for wait in sorted(plan.waiting, key=lambda w: w.job):
-        table.add_row(wait.job, in_one_line(wait.reasons))
-    return table
+    waiting = sorted(plan.waiting, key=lambda w: w.job)
+    return table(("waits", "why"), ((wait.job, in_one_line(wait.reasons)) for wait in waiting))
 
 
 def usage(snapshot: Snapshot) -> list[str]:

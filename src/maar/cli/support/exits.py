@@ -1,11 +1,12 @@
 """The exit codes of all commands, and how every command ends: with one of them, one message, and no traceback.
 
 `Commands.main` runs each command inside `ended`. A command itself only raises: `Problem` and `CannotRun`, click's own
-exceptions, or what reading input raises. Nothing else in `maar.cli` exits.
+exceptions, or what the other layers raise about input and clusters (`_refusal`). Nothing else in `maar.cli` exits.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import io
 import os
@@ -41,17 +42,11 @@ class Exit(IntEnum):
 
 
 class Ended(click.ClickException):
-    """A command ends with a code; the messages, a line each, go to standard error."""
+    """A command ends with its `exit_code`; the messages, a line each, go to standard error."""
 
-    def __init__(self, code: Exit, *messages: str) -> None:
+    def __init__(self, *messages: str) -> None:
         super().__init__("\n".join(messages))
-        self.code = code
         self.messages = messages
-
-    @property
-    def exit_code(self) -> int:  # type: ignore[override]
-        """For click, where a command is run by itself."""
-        return int(self.code)
 
     def show(self, file: IO[Any] | None = None) -> None:
         for message in self.messages:
@@ -61,22 +56,19 @@ class Ended(click.ClickException):
 class Problem(Ended):
     """The command worked, and what it found is a problem."""
 
-    def __init__(self, *messages: str) -> None:
-        super().__init__(Exit.PROBLEM, *messages)
+    exit_code = Exit.PROBLEM
 
 
 class BadInput(Ended):
     """A file or standard input cannot be used."""
 
-    def __init__(self, *messages: str) -> None:
-        super().__init__(Exit.USAGE, *messages)
+    exit_code = Exit.USAGE
 
 
 class CannotRun(Ended):
     """The cluster, the database or an output file refuses."""
 
-    def __init__(self, *messages: str) -> None:
-        super().__init__(Exit.CANNOT, *messages)
+    exit_code = Exit.CANNOT
 
 
 def ended(command: Callable[[], Any]) -> Exit | int:
@@ -104,7 +96,7 @@ def _told(error: BaseException) -> Exit | int:
     match error:
         case Ended():
             error.show()
-            return error.code
+            return error.exit_code
         case click.exceptions.Exit():
             return error.exit_code
         case SystemExit():
@@ -129,6 +121,9 @@ def _told(error: BaseException) -> Exit | int:
         case MemoryError():
             tell("out of memory")
             return Exit.CANNOT
+        case _ if (refusal := _refusal(error)) is not None:
+            refusal.show()
+            return refusal.exit_code
         case _:
             for line in traceback.format_exception(error):
                 for part in line.rstrip("\n").split("\n"):
@@ -136,14 +131,34 @@ def _told(error: BaseException) -> Exit | int:
             return Exit.BUG
 
 
+def _refusal(error: BaseException) -> Ended | None:
+    """What an error of another layer means for the caller of a command; `None` if it should not have come here."""
+    # Imported late: only a command that fails needs the names.
+    from maar.config.problems import ConfigError
+    from maar.history.errors import BadAddress
+    from maar.kube.client.errors import AccessError, ApiError
+    from maar.kube.wire.errors import ManifestError
+    from maar.sim.faults import FaultError
+    from maar.sim.traces.problems import TraceError
+
+    match error:
+        case ConfigError():
+            return BadInput(*error.problems)
+        case TraceError():
+            return BadInput(*error.lines)
+        case ManifestError() | FaultError() | BadAddress():
+            return BadInput(str(error))
+        case AccessError() | ApiError():
+            return CannotRun(str(error))
+    return None
+
+
 def _give_up_output() -> None:
     """Send what is left to be written nowhere: Python would try again when it exits, and print a traceback."""
-    try:
+    with contextlib.suppress(OSError, ValueError):  # standard output is no file, as in tests, or is closed
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
         os.close(nowhere)
-    except (OSError, ValueError):
-        pass  # standard output is no file, as in tests, or is closed
 
 
 def replace_missing_streams() -> None:

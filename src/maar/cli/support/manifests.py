@@ -8,13 +8,11 @@ from contextlib import contextmanager
 
 import click
 
-from maar.cli.support.exits import BadInput
 from maar.cli.support.inputs import read_text, source_of
 from maar.cli.support.output import tell
 from maar.config.config import Config
-from maar.config.file import ConfigError, default_config, read_config
+from maar.config.file import default_config, read_config
 from maar.kube.picture.manifests import Manifests, read
-from maar.kube.wire.errors import ManifestError
 from maar.kube.wire.values import moment
 from maar.registry import catalog
 
@@ -61,14 +59,9 @@ def read_cluster(
     paths: Sequence[str], config_file: str | None, lenient: bool, names: Sequence[str], now: float
 ) -> tuple[Config, Manifests, list[str]]:
     """The configuration, the cluster, and all warnings, which are also written to standard error."""
-    try:
-        config, warnings = chosen_config(config_file, lenient)
-        with _no_garbage():
-            given = read(paths, frozenset(names) if names else None, now)
-    except ManifestError as error:
-        raise BadInput(str(error)) from None
-    except ConfigError as error:
-        raise BadInput(*error.problems) from None
+    config, warnings = chosen_config(config_file, lenient)
+    with _no_garbage():
+        given = read(paths, frozenset(names) if names else None, now)
     warnings += given.warnings
     if not given.cluster.nodes:
         warnings.append(NO_NODES)

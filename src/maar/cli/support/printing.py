@@ -13,7 +13,10 @@ from datetime import UTC, datetime
 from io import StringIO
 from typing import Any
 
+from rich import box
 from rich.console import Console, RenderableType
+from rich.padding import Padding
+from rich.table import Table
 from rich.text import Text
 
 from maar.cli.support.output import escaped
@@ -50,6 +53,26 @@ def printed(parts: Iterable[RenderableType], width: int = UNWRAPPED) -> str:
 def lines(texts: Iterable[str]) -> Text:
     """Several lines in one cell."""
     return Text("\n".join(map(escaped, texts)))
+
+
+def table(heads: Iterable[str], rows: Iterable[Iterable[RenderableType]]) -> Table:
+    """A table with a rule under its headings."""
+    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for head in heads:
+        made.add_column(head, overflow="fold")
+    for row in rows:
+        made.add_row(*row)
+    return made
+
+
+def facts(rows: Iterable[tuple[str, RenderableType]]) -> Padding:
+    """Names and values in two columns without headings, indented."""
+    made = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    made.add_column(no_wrap=True)
+    made.add_column(overflow="fold")
+    for row in rows:
+        made.add_row(*row)
+    return Padding(made, (0, 0, 0, 2))
 
 
 def apart(parts: Iterable[RenderableType]) -> Iterable[RenderableType]:

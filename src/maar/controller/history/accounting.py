@@ -22,12 +22,12 @@ from maar.controller.snapshots.cache import Cache
 from maar.controller.writing.resizes import Change
 from maar.history.history import History
 from maar.history.records import RUNS, Event, EventKind
-from maar.kube.kinds.kind import DELETED, End
 from maar.kube.picture.elastic_jobs import ElasticJob
 from maar.kube.read.knowledge import who_is
 from maar.kube.write.resize import ChangeJob
 from maar.model.elastic import Elastic, Past
 from maar.model.jobs import Job
+from maar.model.resources import is_accelerator
 from maar.model.snapshot import Changed
 from maar.model.tasks import Status, Task
 
@@ -38,14 +38,10 @@ ACCOUNT = "account"
 class Life(msgspec.Struct):
     """One job, up to its last recorded event."""
 
-    namespace: str
-    name: str
-    uid: str
+    first: Event
+    """That it was submitted: what all its events say about it."""
     key: str
     """The key of its gang."""
-    category: str
-    accelerator: str
-    gpus: int
     workers: int = 0
     """0 if it waits."""
     attained: float = 0.0
@@ -53,7 +49,7 @@ class Life(msgspec.Struct):
     last: float = 0.0
 
     def count(self, until: float) -> None:
-        self.attained += self.workers * self.gpus * max(until - self.last, 0.0)
+        self.attained += self.workers * self.first.gpus_per_worker * max(until - self.last, 0.0)
         self.last = max(self.last, until)
 
     def know(self, past: Past) -> None:
@@ -120,7 +116,7 @@ class Accounting:
         is_new = life is None
         if life is None:
             life = self._lives[uid] = self._begin(found, job, elastic)
-            self._named[f"{life.namespace}/{life.name}"] = uid
+            self._named[life.first.job] = uid
         life.key = job.key
         doubtful.discard(uid)
         if found.identity in self._cache.picture.elastic.assumed:
@@ -140,17 +136,18 @@ class Accounting:
     def _begin(self, found: ElasticJob, job: Job, elastic: Elastic) -> Life:
         """The account of a job that this Maar sees for the first time."""
         about, shapes = who_is(found.spec, elastic), self._cache.latest.shapes
-        life = Life(
+        first = Event(
             about.namespace,
             about.name,
+            EventKind.SUBMITTED,
+            job.created,
             found.item.metadata.uid,
-            job.key,
             about.category,
             about.accelerator,
-            max(int(shapes.gpus[shapes.number[elastic.shape]]), 1),
+            gpus_per_worker=max(int(shapes.gpus[shapes.number[elastic.shape]]), 1),
         )
-        last = self._history.last(f"{about.namespace}/{about.name}")
-        if last is not None and last.uid == life.uid:
+        life, last = Life(first, job.key), self._history.last(first.job)
+        if last is not None and last.uid == first.uid:
             life.workers = last.after if last.kind in RUNS else 0
             life.attained, life.last = last.attained or 0.0, last.at
             return life
@@ -177,20 +174,21 @@ class Accounting:
 
     def _is_over(self, life: Life, now: float) -> bool:
         """Whether a job that is no longer elastic has ended, or belongs to another gang now."""
-        if self._keys.get(life.key) == life.uid:
+        first = life.first
+        if self._keys.get(life.key) == first.uid:
             return True
-        owner = self._cache.picture.job(life.namespace, life.name, life.uid)
-        end = End(DELETED) if owner is None else owner.kind.end_of(owner.item)
+        end = self._cache.picture.owners.end_of(first.namespace, first.name, first.uid)
         if end is None:
+            owner = self._cache.picture.owners.job(first.namespace, first.name, first.uid)
             if owner is not None and owner.kind.is_suspended(owner.item):
                 self._turn(life, 0, now)
             return False
         at = max(life.last, now if end.at is None else end.at)
         life.count(at)
         self._record(life, EventKind.ENDED, at, before=life.workers, how=end.how)
-        del self._lives[life.uid]
-        if self._named.get(f"{life.namespace}/{life.name}") == life.uid:
-            del self._named[f"{life.namespace}/{life.name}"]
+        del self._lives[first.uid]
+        if self._named.get(first.job) == first.uid:
+            del self._named[first.job]
         return True
 
     def _catch_up(self, now: float) -> None:
@@ -201,8 +199,7 @@ class Accounting:
                     self._catch_up_with(last, now)
 
     def _catch_up_with(self, last: Event, now: float) -> None:
-        owner = self._cache.picture.job(last.namespace, last.name, last.uid)
-        end = End(DELETED) if owner is None else owner.kind.end_of(owner.item)
+        end = self._cache.picture.owners.end_of(last.namespace, last.name, last.uid)
         if end is None:
             return
         at = max(last.at, now if end.at is None else end.at)
@@ -255,19 +252,11 @@ class Accounting:
             self._turn(self._lives[uid], found.standing.size, self._clock())
 
     def _record(self, life: Life, kind: EventKind, at: float, before: int = 0, after: int = 0, how: str = "") -> None:
-        self._history.record(
-            Event(
-                namespace=life.namespace,
-                name=life.name,
-                kind=kind,
-                at=at,
-                uid=life.uid,
-                category=life.category,
-                accelerator=life.accelerator,
-                before=before,
-                after=after,
-                gpus_per_worker=life.gpus,
-                attained=life.attained,
-                how=how,
-            )
-        )
+        happened = {"kind": kind, "at": at, "before": before, "after": after, "attained": life.attained, "how": how}
+        self._history.record(msgspec.structs.replace(life.first, **happened))
+
+
+def accelerator_of(tasks: Iterable[Task]) -> str:
+    """The resource of the accelerators that tasks request; the first by name, empty without any."""
+    used = {name for task in tasks for name, amount in task.shape.requests if amount and is_accelerator(name)}
+    return min(used, default="")

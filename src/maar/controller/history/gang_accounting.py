@@ -11,15 +11,14 @@ import math
 
 import msgspec
 
-from maar.controller.history.accounting import ACCOUNT
+from maar.controller.history.accounting import ACCOUNT, accelerator_of
 from maar.controller.loop import Cycle
 from maar.controller.snapshots.cache import Cache
 from maar.history.history import History
 from maar.history.records import RUNS, Event, EventKind
-from maar.kube.kinds.kind import COMPLETED, DELETED, FAILED, End
-from maar.kube.picture.owners import Owner
+from maar.kube.kinds.kind import COMPLETED, DELETED, FAILED
+from maar.kube.picture.owners import name_and_uid
 from maar.model.jobs import Job
-from maar.model.resources import is_accelerator
 from maar.model.snapshot import Changed
 from maar.model.tasks import Status, Task
 
@@ -31,11 +30,10 @@ GONE = (*FINISHED, Status.RELEASING)
 class Life(msgspec.Struct):
     """One gang, up to now."""
 
-    job: str
-    uid: str
+    first: Event
+    """That it was submitted: what all its events say about it."""
     owner: tuple[str, str] = ("", "")
     """Name and uid of the object that its owner submitted, if Maar knows the kind."""
-    accelerator: str = ""
     told: int = 0
     """Workers of the last recorded event; 0 if the gang waits."""
     workers: int = 0
@@ -80,7 +78,7 @@ class GangAccounting:
                 with self._cache.picture.problems.isolated(ACCOUNT, key):
                     self._see(changed[0], changed[1], cycle.now)
             elif (life := self._lives.pop(key, None)) is not None and not life.over:
-                self._left[life.uid] = life
+                self._left[life.first.uid] = life
                 life.count(cycle.now)
                 life.workers = life.gpus = 0
         self._left = {uid: life for uid, life in self._left.items() if not self._is_over_now(life, cycle.now)}
@@ -99,7 +97,7 @@ class GangAccounting:
 
     def _see(self, job: Job, tasks: tuple[Task, ...], now: float) -> None:
         life = self._lives.get(job.key)
-        if life is not None and life.uid != job.uid:
+        if life is not None and life.first.uid != job.uid:
             self._end(life, DELETED, now)
             life = None
         if life is None:
@@ -125,10 +123,11 @@ class GangAccounting:
 
     def _begin(self, job: Job, tasks: tuple[Task, ...]) -> Life:
         """The account of a gang that this Maar sees for the first time."""
-        owner = self._cache.picture.owner_of(job.key)
-        named = (owner.name, owner.item.metadata.uid) if isinstance(owner, Owner) else ("", "")
-        used = {name for task in tasks for name, amount in task.shape.requests if amount and is_accelerator(name)}
-        life = Life(job.key, job.uid, named, min(used, default=""), last=job.created)
+        named = name_and_uid(self._cache.picture.owner_of(job.key))
+        namespace, _, name = job.key.partition("/")
+        accelerator = accelerator_of(tasks)
+        first = Event(namespace, name, EventKind.SUBMITTED, job.created, job.uid, accelerator=accelerator)
+        life = Life(first, named, last=job.created)
         last = self._history.last(job.key)
         if last is not None and last.uid == job.uid:
             life.told = last.after if last.kind in RUNS else 0
@@ -143,16 +142,13 @@ class GangAccounting:
 
     def _is_over_now(self, life: Life, now: float) -> bool:
         over = True
-        with self._cache.picture.problems.isolated(ACCOUNT, life.job):
+        with self._cache.picture.problems.isolated(ACCOUNT, life.first.job):
             over = self._is_over(life, now)
         return over
 
     def _is_over(self, life: Life, now: float) -> bool:
         """Whether a gang without pods and group has ended. Its owner's object may say it later than its pods."""
-        name, uid = life.owner
-        namespace = life.job.partition("/")[0]
-        owner = self._cache.picture.job(namespace, name, uid) if uid else None
-        end = End(DELETED) if owner is None else owner.kind.end_of(owner.item)
+        end = self._cache.picture.owners.end_of(life.first.namespace, *life.owner)
         if end is not None:
             self._end(life, end.how, max(life.last, now if end.at is None else end.at))
         elif life.told:
@@ -169,25 +165,12 @@ class GangAccounting:
         return sum(int(shapes.gpus[shapes.number[task.shape]]) for task in tasks) or len(tasks)
 
     def _record(self, life: Life, kind: EventKind, at: float, after: int = 0, how: str = "") -> None:
-        namespace, _, name = life.job.partition("/")
         before, life.told = life.told, after
         if kind is EventKind.STARTED:
             life.over = False
-        self._history.record(
-            Event(
-                namespace=namespace,
-                name=name,
-                kind=kind,
-                at=at,
-                uid=life.uid,
-                accelerator=life.accelerator,
-                before=before,
-                after=after,
-                gpus_per_worker=max(math.ceil(life.gpus / after), 1) if after else 1,
-                attained=life.attained,
-                how=how,
-            )
-        )
+        gpus = max(math.ceil(life.gpus / after), 1) if after else 1
+        happened = {"kind": kind, "at": at, "before": before, "after": after, "attained": life.attained, "how": how}
+        self._history.record(msgspec.structs.replace(life.first, gpus_per_worker=gpus, **happened))
 
 
 def _is_gang(job: Job, tasks: tuple[Task, ...]) -> bool:

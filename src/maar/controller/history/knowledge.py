@@ -16,24 +16,18 @@ from maar.history.history import History
 from maar.kube.read.knowledge import Learnt, Who
 
 
-class FromHistory:
-    """The knowledge of a history about jobs."""
-
-    def __init__(self, history: History) -> None:
-        self._history = history
-
-    def of(self, who: Who) -> Learnt:
-        history = self._history
-        category = scoped(who.namespace, who.category) or category_of(who.namespace, who.name)
-        name = f"{who.namespace}/{who.name}"
-        left = history.remaining(name, category, who.accelerator, who.epochs)
-        speeds = history.speeds(name, category, who.accelerator)
-        return Learnt(
-            speedup=speeds.points,
-            measured=speeds.measured,
-            remaining=math.inf if left is None else left,
-            restart=history.restart(category, who.accelerator),
-        )
+def learnt_from(history: History, who: Who) -> Learnt:
+    """What a history knows about a job."""
+    category = scoped(who.namespace, who.category) or category_of(who.namespace, who.name)
+    name = f"{who.namespace}/{who.name}"
+    left = history.remaining(name, category, who.accelerator, who.epochs)
+    speeds = history.speeds(name, category, who.accelerator)
+    return Learnt(
+        speedup=speeds.points,
+        measured=speeds.measured,
+        remaining=math.inf if left is None else left,
+        restart=history.restart(category, who.accelerator),
+    )
 
 
 class Learner:

@@ -9,20 +9,20 @@ from __future__ import annotations
 
 import msgspec
 
-from maar.controller.history.accounting import ACCOUNT
+from maar.controller.history.accounting import ACCOUNT, accelerator_of
 from maar.controller.loop import Cycle
 from maar.controller.snapshots.cache import Cache
 from maar.forecast.arrivals import Asked, asked_by
-from maar.forecast.runtimes import Traits
 from maar.forecast.start import State, begin
 from maar.history.category import CATEGORY, scoped
 from maar.history.history import History
 from maar.history.records import Run
-from maar.kube.kinds.kind import COMPLETED, DELETED, FAILED, End
-from maar.kube.picture.owners import Owner
+from maar.kube.kinds.kind import COMPLETED, DELETED, FAILED
+from maar.kube.picture.owners import Owner, name_and_uid
 from maar.kube.picture.picture import Picture
-from maar.model.jobs import Job
-from maar.model.resources import is_accelerator
+from maar.lengths.runtimes import Traits
+from maar.lengths.traits import traits_of
+from maar.model.jobs import Estimate, Job
 from maar.model.tasks import Status, Task
 
 LONGEST = 4096
@@ -87,6 +87,7 @@ class Runs:
     def _see(self, job: Job, tasks: tuple[Task, ...], now: float) -> None:
         life = self._lives.get(job.key)
         if life is not None and life.uid != job.uid:
+            life.count(now)
             self._end(life, DELETED, now)
             life = None
         is_new = life is None
@@ -115,17 +116,12 @@ class Runs:
             life.speed = found.speeds[found.size] / found.reference
 
     def _life(self, job: Job, tasks: tuple[Task, ...]) -> Life:
-        owner = self._cache.picture.owner_of(job.key)
-        named = (owner.name, owner.item.metadata.uid) if isinstance(owner, Owner) else ("", "")
-        used = {name for t in tasks for name, amount in t.shape.requests if amount and is_accelerator(name)}
-        return Life(job.key, job.uid, job.queue, job.created, named, min(used, default=""))
+        named = name_and_uid(self._cache.picture.owner_of(job.key))
+        return Life(job.key, job.uid, job.queue, job.created, named, accelerator_of(tasks))
 
     def _is_over(self, life: Life, now: float) -> bool:
         """Whether a job without pods and group has ended. Its owner's object may say it later than its pods."""
-        name, uid = life.owner
-        namespace = life.job.partition("/")[0]
-        owner = self._cache.picture.job(namespace, name, uid) if uid else None
-        end = End(DELETED) if owner is None else owner.kind.end_of(owner.item)
+        end = self._cache.picture.owners.end_of(life.job.partition("/")[0], *life.owner)
         if end is not None:
             self._end(life, end.how, life.last)
         return end is not None
@@ -165,6 +161,11 @@ def _written(asked: Asked | None) -> str:
 def is_ours(job: Job, tasks: tuple[Task, ...]) -> bool:
     """Whether a job is scheduled by Maar: not of another scheduler, and not a pod that belongs to its node."""
     return bool(job.queue) and not (tasks and all(task.resident for task in tasks))
+
+
+def length_of(history: History, picture: Picture, job: Job, tasks: tuple[Task, ...]) -> Estimate | None:
+    """How long a job runs, by the runs of similar jobs."""
+    return history.run_times.estimate(traits_of(job, tasks, stated_category(picture, job.key)))
 
 
 def stated_category(picture: Picture, key: str) -> str:

@@ -8,15 +8,16 @@ those of nodes that do not exist, are left out with one line in the log.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import msgspec
 
 from maar.config.config import Metrics
 from maar.controller.loads.sources import Figure, Fractions, LoadSource, Reading, Unusable, open_source
 from maar.kube.client.api import Api
+from maar.kube.client.backoff import happens
 from maar.kube.client.errors import ApiError
 from maar.kube.kinds.cluster import NODES
 from maar.kube.picture.picture import Picture
@@ -31,33 +32,27 @@ PAUSE = 30.0
 """Seconds until it starts again after an error that no source should cause; tuned by hand."""
 
 
+@dataclass(eq=False, slots=True)
 class Gatherer:
-    """Reads figures, and hands them to the picture."""
+    """Reads figures, and hands them to the picture.
 
-    def __init__(
-        self,
-        api: Api,
-        picture: Picture,
-        config: Callable[[], Metrics],
-        changed: Callable[[], None],
-        clock: Callable[[], float],
-        pause: float = PAUSE,
-    ) -> None:
-        """`changed` is called when there are new figures."""
-        self._api = api
-        self._picture = picture
-        self._config = config
-        self._changed = changed
-        self._clock = clock
-        self._pause = pause
-        self._reconfigured = asyncio.Event()
-        self.loads: tuple[Load, ...] = ()
-        """The last figures, by the name of the node."""
-        self._left_out = ""
-        self.problem = ""
-        """Why there are no new figures; empty while there are, and if none are wanted."""
-        self.restarts = 0
-        """How often figures came again after a failure."""
+    `changed` is called when there are new figures.
+    """
+
+    _api: Api
+    _picture: Picture
+    _config: Callable[[], Metrics]
+    _changed: Callable[[], None]
+    _clock: Callable[[], float]
+    pause: float = PAUSE
+    _reconfigured: asyncio.Event = field(default_factory=asyncio.Event)
+    loads: tuple[Load, ...] = ()
+    """The last figures, by the name of the node."""
+    _left_out: str = ""
+    problem: str = ""
+    """Why there are no new figures; empty while there are, and if none are wanted."""
+    restarts: int = 0
+    """How often figures came again after a failure."""
 
     def look(self) -> None:
         """The configuration has changed."""
@@ -75,7 +70,7 @@ class Gatherer:
                 await self._follow(self._config())
             except Exception as bug:
                 self._failed(f"because of a bug: {type(bug).__name__}: {bug}")
-                await asyncio.sleep(self._pause)
+                await asyncio.sleep(self.pause)
 
     async def _follow(self, metrics: Metrics) -> None:
         """Read from the configured source until another one is configured."""
@@ -85,9 +80,7 @@ class Gatherer:
                 self._reconfigured.clear()
                 if source is not None:
                     await self._read(source, metrics)
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(None if source is None else metrics.interval):
-                        await self._reconfigured.wait()
+                await happens(self._reconfigured, None if source is None else metrics.interval)
         finally:
             if source is not None:
                 await source.close()

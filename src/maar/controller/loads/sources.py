@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable, Iterable
-from datetime import datetime
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -21,7 +20,7 @@ from maar.kube.client.transport import Transport
 from maar.kube.wire.api_resources import CUSTOM_METRICS, NODE_CPU_USAGE, NODE_MEMORY_USAGE, NODE_METRICS
 from maar.kube.wire.base import Quantity, Time
 from maar.kube.wire.cluster import NodeMetrics
-from maar.model.resources import QuantityError, parse_quantity
+from maar.model.resources import parse_quantity
 
 SECONDS = 10.0
 """Timeout of one request; tuned by hand."""
@@ -43,6 +42,9 @@ class Fractions(NamedTuple):
 
 
 Figure = NodeMetrics | Fractions
+ByNode = dict[str, tuple[float, float | None]]
+"""The fraction and the time of each node."""
+T = TypeVar("T")
 
 
 class Unusable(Exception):
@@ -87,8 +89,8 @@ class MetricsServer:
     async def read(self) -> Reading:
         body = await self._api.read(NODE_METRICS.path(), timeout=SECONDS, most=LARGEST)
         items = msgspec.json.decode(body, type=_Items).items or []
-        decoder = msgspec.json.Decoder(NodeMetrics)
-        return _decoded(items, lambda item: decoder.decode(item))
+        figures, malformed = _each(items, msgspec.json.Decoder(NodeMetrics).decode)
+        return Reading([*figures], malformed)
 
     async def close(self) -> None:
         """Nothing: the connections are those of all requests."""
@@ -116,19 +118,17 @@ class CustomMetrics:
         (cpu, bad), (memory, worse) = [await self._all(name) for name in (NODE_CPU_USAGE, NODE_MEMORY_USAGE)]
         return Reading(list(_joined(cpu, memory)), bad + worse)
 
-    async def _all(self, name: str) -> tuple[dict[str, tuple[float, float | None]], int]:
-        """The fraction and the time of each node, and how many entries could not be decoded."""
+    async def _all(self, name: str) -> tuple[ByNode, int]:
         items = msgspec.json.decode(await self._get(name), type=_Items).items or []
-        decoder, found, bad = msgspec.json.Decoder(_MetricValue), {}, 0
-        for item in items:
-            try:
-                value = decoder.decode(item)
-                fraction = float(parse_quantity(value.value))
-            except (msgspec.DecodeError, QuantityError, OverflowError):
-                bad += 1
-                continue
-            found[value.described_object.name] = fraction, _seconds(value.timestamp)
-        return found, bad
+        decoder = msgspec.json.Decoder(_MetricValue)
+
+        def read(item: msgspec.Raw) -> tuple[str, tuple[float, float | None]]:
+            value = decoder.decode(item)
+            at = None if value.timestamp is None else value.timestamp.timestamp()
+            return value.described_object.name, (float(parse_quantity(value.value)), at)
+
+        found, malformed = _each(items, read)
+        return dict(found), malformed
 
     async def _get(self, name: str) -> bytes:
         first, second = (f"/apis/{CUSTOM_METRICS}/{version}/nodes/*/{name}" for version in self.VERSIONS)
@@ -172,50 +172,40 @@ class Prometheus:
         (cpu, bad), (memory, worse) = [await self._query(query) for query in (CPU_QUERY, MEMORY_QUERY)]
         return Reading(list(_joined(cpu, memory)), bad + worse)
 
-    async def _query(self, query: str) -> tuple[dict[str, tuple[float, float | None]], int]:
+    async def _query(self, query: str) -> tuple[ByNode, int]:
         params = {"query": query, "timeout": f"{SECONDS:g}s"}
         body = await self._transport.read("/api/v1/query", params, SECONDS, LARGEST)
         answer = msgspec.json.decode(body, type=_Answer)
         if answer.status != "success" or answer.data.result_type != "vector":
             raise Unusable(f"Prometheus: {answer.error[:200] or 'the response is not a vector'}")
-        decoder, bad = msgspec.json.Decoder(_Sample), 0
-        found: dict[str, tuple[float, float | None]] = {}
-        for item in answer.data.result:
-            try:
-                sample = decoder.decode(item)
-                name, value = sample.metric.get("instance", ""), float(sample.value[1])
-            except (msgspec.DecodeError, ValueError):
-                bad += 1
-                continue
-            known = found.get(name)
-            # Of two series of one node, the larger counts.
-            found[name] = (value if known is None else max(known[0], value)), None
-        return found, bad
+        decoder, found = msgspec.json.Decoder(_Sample), ByNode()
+
+        def read(item: msgspec.Raw) -> tuple[str, float]:
+            sample = decoder.decode(item)
+            return sample.metric.get("instance", ""), float(sample.value[1])
+
+        samples, malformed = _each(answer.data.result, read)
+        for name, value in samples:
+            found[name] = max(found[name][0], value) if name in found else value, None  # the larger of two series
+        return found, malformed
 
     async def close(self) -> None:
         await self._transport.close()
 
 
-def _decoded(items: Iterable[msgspec.Raw], decode: Callable[[msgspec.Raw], Figure]) -> Reading:
-    figures, bad = list[Figure](), 0
+def _each(items: Iterable[msgspec.Raw], read: Callable[[msgspec.Raw], T]) -> tuple[list[T], int]:
+    """What can be read, and how many items cannot."""
+    found, malformed = list[T](), 0
     for item in items:
         try:
-            figures.append(decode(item))
-        except msgspec.DecodeError:
-            bad += 1
-    return Reading(figures, bad)
+            found.append(read(item))
+        except (ValueError, OverflowError):  # what msgspec raises is a ValueError
+            malformed += 1
+    return found, malformed
 
 
-def _joined(
-    cpu: dict[str, tuple[float, float | None]], memory: dict[str, tuple[float, float | None]]
-) -> Iterable[Fractions]:
+def _joined(cpu: ByNode, memory: ByNode) -> Iterable[Fractions]:
     """One figure for each node; the older of two times counts."""
     for name in dict.fromkeys((*cpu, *memory)):
-        both = [found[name] for found in (cpu, memory) if name in found]
-        times = [at for _, at in both if at is not None]
-        of = [found[name][0] if name in found else None for found in (cpu, memory)]
-        yield Fractions(name, of[0], of[1], min(times) if times else None)
-
-
-def _seconds(time: datetime | None) -> float | None:
-    return None if time is None else time.timestamp()
+        (of_cpu, a), (of_memory, b) = (found.get(name, (None, None)) for found in (cpu, memory))
+        yield Fractions(name, of_cpu, of_memory, min((at for at in (a, b) if at is not None), default=None))

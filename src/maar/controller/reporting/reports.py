@@ -4,7 +4,7 @@
 details are refreshed next (one job per second, of each namespace in turn), and the statuses of queues. A job about
 which nothing has changed costs one comparison, because thousands wait.
 
-After a plan, `after` only notes which jobs have news, and returns the writes that must not be late: promises of nodes.
+After a plan, `after` only notes which jobs have news, and returns the writes that must not be late: nominated nodes.
 The outbox asks for the others one job at a time (`next`), as `backlog` allows, so that thousands of them neither keep
 the event loop busy nor pile up.
 """
@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from maar.controller.reporting.backlog import Backlog
 from maar.controller.reporting.pace import Pace
 from maar.controller.reporting.removals import Removals
-from maar.controller.reporting.subjects import Subject, Subjects
+from maar.controller.reporting.subjects import Subject, subject_of
 from maar.controller.reporting.tallies import MOMENT, Tallies, tally
 from maar.controller.reporting.tellers import Tellers
 from maar.controller.reporting.telling import STANDS, Record, Seen, Waiting, Writes, report
@@ -32,10 +32,11 @@ from maar.kube.wire import annotations as known
 from maar.kube.write.status import QueueShows, QueueStatus
 from maar.kube.write.turns import Turns
 from maar.kube.write.work import Patch
+from maar.model.codes import UNSCHEDULABLE
 from maar.model.jobs import Job, Phase
+from maar.model.minimum import has_minimum
 from maar.model.plan import Plan, Wait
-from maar.model.tasks import Status
-from maar.model.verdicts import UNSCHEDULABLE
+from maar.model.tasks import READY, Status, Task
 from maar.session.state import queue_sums
 
 WAITING = (Status.PENDING, Status.NOMINATED, Status.BLOCKED)
@@ -67,13 +68,11 @@ class Reports:
     def __init__(
         self,
         cache: Cache,
-        subjects: Subjects,
         may_ask: Callable[[str], bool] = lambda job: True,
     ) -> None:
         """`may_ask`: whether conditions of a job's pods may make autoscalers add nodes."""
         self._may_ask = may_ask
         self._cache = cache
-        self._subjects = subjects
         self._pace = Pace(DETAILS_EVERY)
         """Of all refreshes of details."""
         self.tallies = Tallies()
@@ -117,9 +116,9 @@ class Reports:
     def after(self, plan: Plan, now: float) -> list[Writes]:
         """Note what is new after this plan. Returns the writes that are not left to `next`."""
         cache, self.now = self._cache, now
-        promised_before = self._plan.promised_to
+        nominated_before = self._plan.nominated_jobs
         self._plan = by_job = ByJob(plan, cache)
-        changed = {*cache.changed, *by_job.admitted, *by_job.bound, *by_job.promised_to}
+        changed = {*cache.changed, *by_job.admitted, *by_job.bound, *by_job.nominated_jobs}
         news = changed | {wait.job for wait in plan.waiting if not self._is_known(wait)}
         moved = self.tallies.take(cache, now)
         due = {key for key, at in self._due.items() if now >= at}
@@ -141,8 +140,8 @@ class Reports:
             one.moved |= key in moved or key in lost
             one.refresh |= key in refreshed
             self._backlog.add(key)
-        promised = sorted(promised_before | by_job.promised_to)
-        writes = [found for key in promised if (found := self._look_at(key)) is not None]
+        jobs = sorted(nominated_before | by_job.nominated_jobs)
+        writes = [found for key in jobs if (found := self._look_at(key)) is not None]
         loose = [Writes(tuple(self._queue_patches(plan, now)), None, "")]
         for patch, place in self._removals.take(cache.picture, now):
             loose.append(Writes((patch,), None, "", removes=place))
@@ -314,7 +313,7 @@ class Reports:
 
     def _seen(self, job: Job, news: News) -> Seen:
         cache, wait = self._cache, news.wait
-        subject = self._subjects.subject_of(job.key)
+        subject = subject_of(cache, job.key)
         subject = self._only_teller(
             job.key, subject, wait is not None or (job.key in self._waits and not news.looked_at)
         )
@@ -354,9 +353,9 @@ class Reports:
                 continue
             if decided is not None and decided.status in GONE:
                 continue
-            promise = self._plan.promised.get(task.key, "")
+            node = self._plan.nominated.get(task.key, "")
             shown, nominated = pod.scheduled, pod.status.nominated_node_name
-            found.append(Waiting(task.key, task.uid, task.created, task.blocked, shown, nominated, promise))
+            found.append(Waiting(task.key, task.uid, task.created, task.blocked, shown, nominated, node))
         return tuple(found)
 
     # -- queues
@@ -415,10 +414,12 @@ class ByJob:
         """What it was decided from."""
         self.waiting = {wait.job: wait for wait in plan.waiting}
         self.admitted = {admit.job for admit in plan.admit}
-        self.bound = Counter(cache.task(bind.task).job for bind in plan.bind)
-        self.promised = {n.task: n.node for n in plan.nominate}
-        """The node that is promised to each task."""
-        self.promised_to = {cache.task(n.task).job for n in plan.nominate}
+        self.bound: dict[str, list[Task]] = {}
+        for task in (cache.task(bind.task) for bind in plan.bind):
+            self.bound.setdefault(task.job, []).append(task)
+        self.nominated = {n.task: n.node for n in plan.nominate}
+        """The node that is nominated for each task."""
+        self.nominated_jobs = {cache.task(n.task).job for n in plan.nominate}
 
 
 def _phase_after(cache: Cache, job: Job, plan: ByJob, admitted: bool) -> Phase:
@@ -428,8 +429,9 @@ def _phase_after(cache: Cache, job: Job, plan: ByJob, admitted: bool) -> Phase:
     ended = (status == int(Status.SUCCEEDED)) | (status == int(Status.FAILED))
     if len(members) and ended.all():
         return Phase.COMPLETED
-    bound = plan.bound[job.key] if plan.snapshot is cache.latest else 0  # a later snapshot counts them as ready
-    if int(jobs.ready[job.index]) + bound >= max(job.min_member, 1):
+    ready = [task for task in cache.latest.tasks_of(job.index) if task.status in READY]
+    bound = plan.bound.get(job.key, []) if plan.snapshot is cache.latest else []  # later, they count as ready
+    if has_minimum(job, ready + bound):
         return Phase.RUNNING
     if admitted:
         return Phase.INQUEUE

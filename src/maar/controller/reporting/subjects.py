@@ -13,7 +13,7 @@ from maar.controller.reporting.removals import Place
 from maar.controller.snapshots.cache import Cache
 from maar.kube.picture.elastic_jobs import ElasticJob
 from maar.kube.picture.owners import Owner
-from maar.kube.picture.picture import PodGroup
+from maar.kube.picture.picture import Picture, PodGroup
 from maar.kube.wire import annotations as known
 from maar.kube.wire.api_resources import PODS, Resource
 from maar.kube.wire.base import Object
@@ -52,54 +52,50 @@ class Subject(msgspec.Struct, frozen=True):
         return self.submitted or self.reference
 
 
-class Subjects:
-    """Finds the subjects of jobs in the picture."""
-
-    def __init__(self, cache: Cache) -> None:
-        self._cache = cache
-
-    def subject_of(self, job: str) -> Subject | None:
-        """The objects that stand for a job; `None` if no object of the job is left."""
-        state = self._state_of(job)
-        if state is None:
-            return None
-        picture, owner, note = self._cache.picture, self._cache.picture.owner_of(job), None
-        if owner is None:
-            group = state.group
-            if group is not None and group.kind.status.says_why is None:
-                note = Note(state.path, group.item.metadata.annotations.get(known.WHY, ""))
-            return msgspec.structs.replace(state, note=note)
-        namespace = state.reference.namespace
-        if not isinstance(owner, Owner):
-            there = Reference(owner.api_version, owner.kind, namespace, owner.name, owner.uid)
-            return msgspec.structs.replace(state, submitted=there)
-        resource = picture.resource(owner.kind)
-        # Pods that are jobs of their own share one owner, which has one annotation. Those of a suspended owner do not
-        # wait, though they may still be there, and its note says so.
-        has_note = picture.elastic_job(job) is None and not picture.is_alone(job)
-        if has_note and not owner.kind.is_suspended(owner.item):
-            path = resource.path(owner.namespace, owner.name)
-            metadata, place = owner.item.metadata, Place(*owner.place, owner.item.metadata.uid)
-            note = Note(path, metadata.annotations.get(known.WHY, ""), place)
-        return msgspec.structs.replace(state, submitted=Reference.to(resource, owner.item), note=note)
-
-    def _state_of(self, job: str) -> Subject | None:
-        picture, latest = self._cache.picture, self._cache.latest
-        if (group := picture.group_of(job)) is not None:
-            resource = picture.resource(group.kind)
-            return Subject(resource, Reference.to(resource, group.item), group)
-        if (elastic := picture.elastic_job(job)) is not None:
-            return self.of_elastic(elastic)
-        number = latest.jobs.number.get(job)
-        if number is not None and len(members := latest.jobs.members[number]):
-            first = latest.tasks.tasks[int(members[0])]
-            return Subject(PODS, pod_reference(first.key, first.uid))
+def subject_of(cache: Cache, job: str) -> Subject | None:
+    """The objects that stand for a job; `None` if no object of the job is left."""
+    state = _state_of(cache, job)
+    if state is None:
         return None
+    picture, owner, note = cache.picture, cache.picture.owner_of(job), None
+    if owner is None:
+        group = state.group
+        if group is not None and group.kind.status.says_why is None:
+            note = Note(state.path, group.item.metadata.annotations.get(known.WHY, ""))
+        return msgspec.structs.replace(state, note=note)
+    namespace = state.reference.namespace
+    if not isinstance(owner, Owner):
+        there = Reference(owner.api_version, owner.kind, namespace, owner.name, owner.uid)
+        return msgspec.structs.replace(state, submitted=there)
+    resource = picture.resource(owner.kind)
+    # Pods that are jobs of their own share one owner, which has one annotation. Those of a suspended owner do not
+    # wait, though they may still be there, and its note says so.
+    has_note = picture.elastic_job(job) is None and not picture.is_alone(job)
+    if has_note and not owner.kind.is_suspended(owner.item):
+        path = resource.path(owner.namespace, owner.name)
+        metadata, place = owner.item.metadata, Place(*owner.place, owner.item.metadata.uid)
+        note = Note(path, metadata.annotations.get(known.WHY, ""), place)
+    return msgspec.structs.replace(state, submitted=Reference.to(resource, owner.item), note=note)
 
-    def of_elastic(self, job: ElasticJob) -> Subject:
-        """The object of an elastic job itself: its size is written there, whatever object represents its gang."""
-        resource = self._cache.picture.resource(job.kind)
-        return Subject(resource, Reference.to(resource, job.item))
+
+def _state_of(cache: Cache, job: str) -> Subject | None:
+    picture, latest = cache.picture, cache.latest
+    if (group := picture.group_of(job)) is not None:
+        resource = picture.resource(group.kind)
+        return Subject(resource, Reference.to(resource, group.item), group)
+    if (elastic := picture.elastic_job(job)) is not None:
+        return of_elastic(picture, elastic)
+    number = latest.jobs.number.get(job)
+    if number is not None and len(members := latest.jobs.members[number]):
+        first = latest.tasks.tasks[int(members[0])]
+        return Subject(PODS, pod_reference(first.key, first.uid))
+    return None
+
+
+def of_elastic(picture: Picture, job: ElasticJob) -> Subject:
+    """The object of an elastic job itself: its size is written there, whatever object represents its gang."""
+    resource = picture.resource(job.kind)
+    return Subject(resource, Reference.to(resource, job.item))
 
 
 def pod_reference(key: str, uid: str) -> Reference:

@@ -24,16 +24,15 @@ from maar.kube.wire import annotations as known
 from maar.kube.wire.pods import NO_CONDITION, PodCondition
 from maar.kube.write.status import waits
 from maar.kube.write.work import Patch
+from maar.model.codes import UNSCHEDULABLE
 from maar.model.jobs import Job, Phase
 from maar.model.plan import Wait
 from maar.model.verdicts import (
     BLOCKED,
-    CODES,
     MEMBERS,
     NOMINATED,
     PROVISIONING,
     SURPLUS,
-    UNSCHEDULABLE,
     Verdict,
     verdict,
 )
@@ -53,7 +52,7 @@ PER_SECOND = 1 / 60
 """Changes after those."""
 GATED = "SchedulingGated"
 """The reason that the API server gives to pods with scheduling gates; it stays when the gates are gone."""
-PROMISED = "room is being freed for it"
+FREEING = "room is being freed for it"
 
 
 class Admission(msgspec.Struct, frozen=True):
@@ -71,7 +70,7 @@ class Mark(msgspec.Struct, frozen=True):
     condition: str
     code: str
     node: str
-    """The node that is promised to it."""
+    """The node that is nominated for it."""
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -125,9 +124,9 @@ class Waiting(msgspec.Struct, frozen=True):
     """Why it cannot be placed, whatever room there is."""
     shown: PodCondition = NO_CONDITION
     nominated: str = ""
-    """The promised node, as the object of the pod shows it."""
+    """The nominated node, as the object of the pod shows it."""
     node: str = ""
-    """The node that is promised to it."""
+    """The node that is nominated for it."""
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -201,11 +200,11 @@ def report(seen: Seen, record: Record, now: float) -> tuple[Writes, Record]:
     patches = [patch for patch in (status, *(one.patch() for one in due.values()), note) if patch is not None]
     text, code = "", ""
     if standing is not None and allowed:
-        told = due or note is not None or (status is not None and record.in_status == standing.says)
+        told = due or note is not None or (status is not None and record.in_status == standing.code)
         told = told or seen.noted is not None
-        if told and record.in_event != standing.says:
-            text, code = standing.details, standing.says
-        record = replace(record, in_event=standing.says)
+        if told and record.in_event != standing.code:
+            text, code = standing.details, standing.code
+        record = replace(record, in_event=standing.code)
     return Writes(tuple(patches), seen.subject, text, code, admitted, seen.job.key), replace(
         record, stale=_is_stale(seen, record, standing, now)
     )
@@ -217,7 +216,7 @@ def _with_verdict(seen: Seen, record: Record, now: float) -> Record:
     found, before = verdict(seen.wait.reasons), record.verdict
     stands_at = record.stands_at
     if before is None and seen.found and seen.found.startswith(found.text):
-        record = replace(record, in_event=found.says)  # a Maar before this one said so
+        record = replace(record, in_event=found.code)  # a Maar before this one said so
     if before is None or before.key != found.key:
         # Most gangs lack pods only while these are being created.
         fresh = found.condition == MEMBERS and not any(pod.shown.reason for pod in seen.waiting)
@@ -241,11 +240,11 @@ def _is_change(seen: Seen, record: Record, standing: Verdict, pods: dict[str, On
     """Whether an object shows another verdict."""
     if any(one.is_due and not one.is_first for one in pods.values()):
         return True
-    if _shows_reason(seen, record, now) and record.in_status != standing.says:
+    if _shows_reason(seen, record, now) and record.in_status != standing.code:
         return True
-    if seen.noted is not None and record.in_event not in ("", standing.says):
+    if seen.noted is not None and record.in_event not in ("", standing.code):
         return True
-    return record.noted is not None and record.noted[0] != standing.says
+    return record.noted is not None and record.noted[0] != standing.code
 
 
 def _is_stale(seen: Seen, record: Record, standing: Verdict | None, now: float) -> bool:
@@ -253,7 +252,7 @@ def _is_stale(seen: Seen, record: Record, standing: Verdict | None, now: float) 
     if standing is None or record.held_until is not None:
         return False
     if record.noted is not None:
-        return record.noted != (standing.says, standing.details)
+        return record.noted != (standing.code, standing.details)
     return (seen.alone or _shows_reason(seen, record, now)) and record.details != standing.details
 
 
@@ -274,7 +273,7 @@ class OnPod(msgspec.Struct, frozen=True):
 
     @property
     def is_first(self) -> bool:
-        """Whether it has no condition of ours yet, nor a promise."""
+        """Whether it has no condition of ours yet, nor a nominated node."""
         return not self.mark.condition and not self.mark.node
 
     def patch(self) -> Patch:
@@ -297,7 +296,8 @@ def _on_pod(seen: Seen, pod: Waiting, record: Record, standing: Verdict | None) 
     if not mark.condition:
         # The object shows what a Maar before this one wrote, if anything.
         shown = pod.shown.reason if pod.shown.reason != GATED else ""
-        same = shown == condition and (pod.shown.message.startswith(text) or code.partition("/")[0] not in CODES)
+        fixed = standing.declared or code != standing.code
+        same = shown == condition and (pod.shown.message.startswith(text) or not fixed)
         mark = Mark(uid, shown, code if same else "", pod.nominated)
     return OnPod(pod, mark, wanted, standing.details if seen.alone and text == standing.text else text)
 
@@ -305,16 +305,16 @@ def _on_pod(seen: Seen, pod: Waiting, record: Record, standing: Verdict | None) 
 def _wanted(pod: Waiting, record: Record, standing: Verdict) -> tuple[str, str, str]:
     """Condition, code and text for one pod."""
     if pod.node:
-        return NOMINATED, NOMINATED, standing.text if standing.code == NOMINATED else PROMISED
+        return NOMINATED, NOMINATED, standing.text if standing.code == NOMINATED else FREEING
     if pod.blocked:
         return BLOCKED, BLOCKED, f"held back: {pod.blocked}"
     if standing.condition in (UNSCHEDULABLE, NOMINATED) and pod.key in record.surplus:
-        return SURPLUS, standing.says, f"above the minimum of its gang; {standing.text}"
-    return standing.condition, standing.says, standing.text
+        return SURPLUS, standing.code, f"above the minimum of its gang; {standing.text}"
+    return standing.condition, standing.code, standing.text
 
 
 def _node_of(pod: Waiting, record: Record) -> str:
-    """The promised node, as the pod shows it or will show it."""
+    """The nominated node, as the pod shows it or will show it."""
     mark = record.pods.get(pod.key)
     return mark.node if mark is not None and mark.uid == pod.uid else pod.nominated
 
@@ -329,7 +329,7 @@ def _with_note(seen: Seen, record: Record, standing: Verdict | None) -> Record:
     if record.noted is not None:
         return record
     if standing is not None:
-        return replace(record, noted=(standing.says if shown.startswith(standing.text) else "", shown))
+        return replace(record, noted=(standing.code if shown.startswith(standing.text) else "", shown))
     return replace(record, noted=("", shown)) if record.verdict is None and seen.looked_at else record
 
 
@@ -338,10 +338,10 @@ def _note(seen: Seen, record: Record, standing: Verdict | None, allowed: bool) -
         return None, record
     code, text = record.noted
     if standing is not None:
-        due = code != standing.says if not seen.refresh else (code, text) != (standing.says, standing.details)
+        due = code != standing.code if not seen.refresh else (code, text) != (standing.code, standing.details)
         if not due or not allowed:
             return None, record
-        wanted = (standing.says, standing.details)
+        wanted = (standing.code, standing.details)
     elif record.verdict is None and text and seen.looked_at:
         wanted = ("", "")
     else:
@@ -373,7 +373,7 @@ def _with_group(seen: Seen, record: Record, standing: Verdict | None, now: float
         return replace(record, in_status=str(seen.phase)) if rules.says(group.item, seen.phase) else record
     shown = rules.says_why(group.item, seen.phase, standing.condition)
     same = shown is not None and shown.startswith(standing.text)
-    return replace(record, in_status=standing.says, details=shown or "") if same else record
+    return replace(record, in_status=standing.code, details=shown or "") if same else record
 
 
 def _tells_phase(seen: Seen, record: Record, group: PodGroup, now: float) -> bool:
@@ -401,7 +401,7 @@ def _group_status(
     if _tells_phase(seen, record, group, now) or (standing is not None and rules.says_why is None):
         text, due = str(seen.phase), True
     else:
-        text, due = "" if standing is None else standing.says, allowed
+        text, due = "" if standing is None else standing.code, allowed
     refreshes = seen.refresh and record.noted is None and _shows_reason(seen, record, now) and record.details != details
     if text and due and (text != record.in_status or refreshes):
         status = rules.of(group.item, seen.phase, details, condition, now)

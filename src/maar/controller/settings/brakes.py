@@ -17,12 +17,15 @@ from typing import Annotated
 import msgspec
 from msgspec.structs import replace
 
+from maar.model.codes import BRAKED
 from maar.model.elastic import Elastic
-from maar.model.plan import Cause, Evict, Hold, Plan, Target, Wait
+from maar.model.facts import About, Fact, joined
+from maar.model.plan import Cause, Evict, Plan, Reserve, Target, Wait
 from maar.model.reasons import Reason
 from maar.model.snapshot import Snapshot
 from maar.model.words import count as counted
 from maar.model.words import unknown
+from maar.session.memory import ROUND
 from maar.session.uncovered import uncovered
 
 logger = logging.getLogger("maar.brakes")
@@ -99,13 +102,17 @@ class Brakes:
         of = snapshot.tasks
         left = tuple(e for e in plan.evict if e.beneficiary not in stopped)
         shuffles = any(e.cause is Cause.SHUFFLED for e in left)
+
+        def is_kept(fact: Fact) -> bool:
+            # If the brakes keep every pod, the round does not count, and is tried again when they permit it.
+            return (shuffles or fact.name != ROUND.name) and not (fact.about is About.JOB and fact.key in stopped)
+
         return replace(
             plan,
             evict=left,
-            # A round in which no pod may leave is none: it is tried again when the brakes permit it.
-            rounds=plan.rounds if shuffles else snapshot.cluster.rounds,
+            facts=joined(snapshot.cluster.facts, plan.facts, is_kept),
             nominate=tuple(n for n in plan.nominate if of.tasks[of.number[n.task]].job not in stopped),
-            hold=tuple(h for h in plan.hold if h.job not in stopped or not _is_gang(h.job, snapshot)),
+            reserve=tuple(h for h in plan.reserve if h.job not in stopped or _keeps(h.job, snapshot)),
             waiting=tuple(w for w in plan.waiting if w.job not in stopped) + _waits(stopped, by_job, plan),
             wake_at=_first(plan.wake_at, None if self.settings.paused else self._recent),
         )
@@ -146,14 +153,14 @@ class Brakes:
         jobs = snapshot.jobs
         found = {key: jobs.jobs[jobs.number[key]].elastic for key in sorted(stopped)}
         elastic = {key: of for key, of in found.items() if of is not None}
-        kept = [Hold.at(key, place, n) for key, of in elastic.items() for place, n in of.holds]
+        kept = [Reserve.at(key, place, n) for key, of in elastic.items() for place, n in of.reserved]
         return replace(
             plan,
             evict=tuple(e for e in plan.evict if e.cause is not Cause.MIGRATED or e.beneficiary not in stopped),
             resize=tuple(r for r in plan.resize if r.job not in stopped),
             suspend=tuple(s for s in plan.suspend if s.job not in stopped),
             resume=tuple(r for r in plan.resume if r.job not in stopped),
-            hold=(*(h for h in plan.hold if h.job not in stopped), *kept),
+            reserve=(*(h for h in plan.reserve if h.job not in stopped), *kept),
             targets=tuple(_kept(t, elastic[t.job]) if t.job in elastic else t for t in plan.targets),
             wake_at=_first(plan.wake_at, None if self.settings.resizes_paused else self._resized),
         )
@@ -169,6 +176,11 @@ class Brakes:
         jobs = snapshot.jobs
         off = {key for key in less if jobs.jobs[jobs.number[key]].queue in self.settings.queues_off}
         return off | more if off else set()
+
+
+def _keeps(job: str, snapshot: Snapshot) -> bool:
+    """Whether room for a job stays reserved although its evictions are blocked: it was given for its size."""
+    return snapshot.jobs.jobs[snapshot.jobs.number[job]].elastic is not None and not _is_gang(job, snapshot)
 
 
 def _is_gang(job: str, snapshot: Snapshot) -> bool:
@@ -223,14 +235,14 @@ def _within(whole: Plan, part: Plan, snapshot: Snapshot) -> Plan:
         part,
         bind=tuple(b for b in part.bind if tasks.tasks[tasks.number[b.task]].job not in left_out),
         resume=tuple(r for r in part.resume if r.job not in left_out),
-        hold=tuple(h for h in part.hold if h.job not in left_out),
+        reserve=tuple(h for h in part.reserve if h.job not in left_out),
         waiting=(*part.waiting, *waits),
     )
 
 
 def _full(queue: str) -> Reason:
     what = f"queue `{queue}` has no room before evictions or resizes that the brakes block"
-    return Reason("maar", "Braked", what, queue=queue)
+    return Reason("maar", BRAKED.name, what, queue=queue)
 
 
 def _kept(target: Target, elastic: Elastic) -> Target:
@@ -246,7 +258,7 @@ def _waits(stopped: dict[str, str], by_job: dict[str, list[Evict]], plan: Plan) 
 
 def _braked(count: int, why: str, since: float | None) -> Reason:
     evictions = counted(count, "eviction")
-    return Reason("maar", "Braked", f"needs {evictions}: {why}", since=since, lasting=f"needs evictions: {why}")
+    return Reason("maar", BRAKED.name, f"needs {evictions}: {why}", since=since, lasting=f"needs evictions: {why}")
 
 
 def _first(planned: float | None, recent: deque[float] | None) -> float | None:

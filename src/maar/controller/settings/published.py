@@ -1,7 +1,7 @@
 """The configuration that a running Maar decides with, for everyone who may sign in: the ConfigMap `maar-configuration`.
 
 The leader writes it (`maar.controller.writing.publishing`), and commands read it, so that they decide as the scheduler
-does. It has an entry for each Maar in the namespace, and no addresses or secrets.
+does, and within its brakes. It has an entry for each Maar in the namespace, and no addresses or secrets.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from maar import __version__
 from maar.config.config import Config
 from maar.config.normal import Normal, normal, read_normal
 from maar.config.problems import ConfigError
+from maar.controller.settings.brakes import BrakeSettings
 from maar.controller.settings.settings import Settings
 from maar.kube.wire.cluster import ConfigMap
 from maar.model.selectors import Requirement, Selector
@@ -36,6 +37,7 @@ class Published(msgspec.Struct, frozen=True, rename="kebab"):
     """The labels of its nodes; empty: all nodes."""
     without: tuple[str, ...] = ()
     """Families of kinds that it leaves alone."""
+    brakes: BrakeSettings = BrakeSettings()
 
     @property
     def selector(self) -> Selector | None:
@@ -47,7 +49,7 @@ class Published(msgspec.Struct, frozen=True, rename="kebab"):
         return read_normal(self.configuration, catalog())
 
 
-def published(config: Config, settings: Settings, now: float) -> Published:
+def published(config: Config, settings: Settings, now: float, brakes: BrakeSettings) -> Published:
     """What a Maar publishes."""
     selector = settings.node_selector
     return Published(
@@ -57,6 +59,7 @@ def published(config: Config, settings: Settings, now: float) -> Published:
         version=__version__,
         nodes={} if selector is None else {r.key: r.values[0] for r in selector.requirements if r.values},
         without=tuple(sorted(settings.without)),
+        brakes=brakes,
     )
 
 

@@ -5,6 +5,8 @@ The command's options set some of them; the others are for code that starts a `S
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 
 from maar.model.selectors import Selector
@@ -21,10 +23,17 @@ class Settings(msgspec.Struct, frozen=True):
     """Families of kinds (`maar.kube.kinds.FAMILIES`) that Maar neither reads nor writes, even if they are served."""
     node_selector: Selector | None = None
     """Maar uses only matching nodes."""
-    gather: float = 0.005
-    """Seconds that a cycle waits for more events after the first: events that arrive together cause one cycle."""
+    gather: float = 0.0
+    """Seconds that a cycle waits for more events after the first."""
+    gather_room: float = 0.005
+    """The same after an event that may have given room: the pods of a gang end together. Tuned by hand."""
     min_interval: float = 0.05
     """Minimum seconds between the starts of two cycles; a long cycle extends it."""
+    quiet_interval: float = 0.01
+    """The same on a quiet cluster, where there is nothing to gather; tuned by hand."""
+    quiet_multiple: float = 4.0
+    """On a quiet cluster, cycles start at least this multiple of their duration apart, unless that is longer than
+    `min_interval`: deciding takes a quarter of one core. Tuned by hand."""
     quick: float = 0.02
     """After a cycle shorter than this (in seconds), there is no pause; tuned by hand."""
     pause: float = 9.0
@@ -61,6 +70,14 @@ class Settings(msgspec.Struct, frozen=True):
     pod_events: bool = False
     """Emit an event for each bound pod, besides the event for its gang."""
 
+    def gather_after(self, room: bool) -> float:
+        """Seconds to wait for more events after the first; `room`: whether one of them may have given room."""
+        return max(self.gather, self.gather_room) if room else self.gather
+
+    def quiet_distance(self, seconds: float) -> float:
+        """Seconds from the start of a cycle that took `seconds` to that of the next one on a quiet cluster."""
+        return max(self.quiet_interval, self.quiet_multiple * seconds)
+
     def rest_after(self, seconds: float, waiting: int, binds: int) -> float:
         """Seconds to wait at least after a cycle that took `seconds`, and left so many of its jobs waiting."""
         calm = waiting >= self.crowd and binds < self.in_flight
@@ -70,3 +87,16 @@ class Settings(msgspec.Struct, frozen=True):
         """Seconds to wait after a cycle that took `seconds` and had `news` changed jobs."""
         pause = 0.0 if seconds < self.quick or news < self.few else min(self.pause * seconds, self.longest_pause)
         return max(self.min_interval - seconds, pause)
+
+
+class Observing(msgspec.Struct, frozen=True):
+    """What every process is told that watches a cluster and decides about it."""
+
+    settings: Settings = Settings()
+    kubeconfig: str | None = None
+    context: str | None = None
+    config: Path | None = None
+    lenient: bool = False
+    """Skip what the configuration asks for and Maar does not know, also when it is read again."""
+    brakes: Path | None = None
+    history: str | None = None

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from dataclasses import InitVar, dataclass, field
 
 import numpy as np
 
@@ -29,38 +30,36 @@ from maar.shards.wants import Pause, Want
 logger = logging.getLogger("maar.shards")
 
 
+@dataclass(eq=False, slots=True)
 class Shards:
     """Everything about shards in one process."""
 
-    def __init__(
-        self,
-        api: Api,
-        cache: Cache,
-        sent: Sent,
-        list_pods: Callable[[], Awaitable[None]],
-        trigger: Callable[[], None],
-        rack_label: str = "",
-    ) -> None:
-        self.holding = Holding()
-        self._cache = cache
-        self._list_pods = list_pods
-        self._trigger = trigger
-        self._rack_label = rack_label
+    api: InitVar[Api]
+    _cache: Cache
+    sent: InitVar[Sent]
+    _list_pods: Callable[[], Awaitable[None]]
+    _trigger: Callable[[], None]
+    _rack_label: str = ""
+    holding: Holding = field(default_factory=Holding)
+    _wants: tuple[Want, ...] = ()
+    """What the jobs of this process want."""
+    _pauses: tuple[Pause, ...] = ()
+    _proposed: tuple[object, ...] = ()
+    """What the last proposals were made from."""
+    _proposals: Proposals = NOTHING
+    _homes: dict[str, int] = field(default_factory=dict)
+    _figures: dict[int, ShardStatus] = field(default_factory=dict)
+    _looked_at: object = None
+    _lists: asyncio.Event = field(default_factory=asyncio.Event)
+    _turned: asyncio.Event = field(default_factory=asyncio.Event)
+    on_map: list[Callable[[], None]] = field(default_factory=list)
+    """Called after a new version of the map."""
+    moves: Moves = field(init=False)
+    objects: ShardObjects = field(init=False)
+
+    def __post_init__(self, api: Api, sent: Sent) -> None:
         self.moves = Moves(api, self.holding, sent, self._map_changed)
         self.objects = ShardObjects(api, self.holding)
-        self._wants: tuple[Want, ...] = ()
-        """What the jobs of this process want."""
-        self._pauses: tuple[Pause, ...] = ()
-        self._proposed: tuple[object, ...] = ()
-        """What the last proposals were made from."""
-        self._proposals = NOTHING
-        self._homes: dict[str, int] = {}
-        self._figures: dict[int, ShardStatus] = {}
-        self._looked_at: object = None
-        self._lists = asyncio.Event()
-        self._turned = asyncio.Event()
-        self.on_map: list[Callable[[], None]] = []
-        """Called after a new version of the map."""
 
     @property
     def active(self) -> bool:
@@ -143,10 +142,6 @@ class Shards:
         racks = racks_of(snapshot.nodes, snapshot.cluster.hypernodes, self._rack_label)
         self._homes = rack_homes(owners, racks)
         self._proposals = proposals(owners, racks, snapshot.queues)
-
-    @property
-    def proposed(self) -> Proposals:
-        return self._proposals
 
     # -- after a decision
 

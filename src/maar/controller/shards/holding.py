@@ -1,7 +1,7 @@
 """What a process holds: its shards, the newest map that it knows, and which nodes and queues it may use by that.
 
 The map alone does not say what may be used. A node leaves *before* the map is written, and comes after the map was seen
-and pods were listed *then* (rules 5 and 8 of docs/shards.md). No I/O here.
+and pods were listed *then* (rules 5 and 8 of docs/shards-proof.md). No I/O here.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Which shards a process holds: it takes a free one, and further ones if nobody else does.
 
 A candidate for each shard of the map waits for its Lease. The one who wins does, in this order (rule 3 of
-docs/shards.md): raise its epoch in the map, fence what the predecessor announced, list pods; then it decides. A process
-with several shards gives one back if a process without any asks for it.
+docs/shards-proof.md): raise its epoch in the map, fence what the predecessor announced, list pods; then it decides. A
+process with several shards gives one back if a process without any asks for it.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ import random
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass, field
 from typing import Any
 
 from maar.controller.shards.front import Shards
 from maar.controller.shards.moving import LostShard
 from maar.kube.client.api import Api
-from maar.kube.client.backoff import Backoff
+from maar.kube.client.backoff import Backoff, cancel, happens
 from maar.kube.client.errors import AlreadyExists, ApiError, Conflict, NotFound
 from maar.kube.read.shards import BrokenMap
 from maar.kube.wire.annotations import SPARE
@@ -42,46 +43,38 @@ Candidate = Callable[[int, Claims], LeaderElection]
 """Makes the candidate for the Lease of a shard."""
 
 
+@dataclass(eq=False, slots=True)
 class Membership:
-    """The shards of one process: takes them, takes them over, gives them back."""
+    """The shards of one process: takes them, takes them over, gives them back.
 
-    def __init__(
-        self,
-        api: Api,
-        shards: Shards,
-        candidate: Candidate,
-        take_over: Callable[[], Awaitable[None]],
-        unsettled: Callable[[], frozenset[str]],
-        begin: Callable[[], None],
-        *,
-        wanted: int,
-        namespace: str,
-        lease_seconds: float,
-    ) -> None:
-        """`take_over` fences what was inherited and lists pods; `begin` is called when there is something to decide.
+    `take_over` fences what was inherited and lists pods; `begin` is called when there is something to decide.
 
-        `wanted` is the number of shards of a new map.
-        """
-        self._api = api
-        self._shards = shards
-        self._candidate = candidate
-        self._take_over = take_over
-        self._unsettled = unsettled
-        self._begin = begin
-        self._wanted = wanted
-        self._namespace = namespace
-        self._lease_seconds = lease_seconds
-        self._claims = Claims(lease_seconds * PATIENCE)
-        self._elections: dict[int, LeaderElection] = {}
-        self._tasks: dict[int, asyncio.Task[None]] = {}
-        self._give_back: dict[int, asyncio.Event] = {}
-        self._bell = asyncio.Event()
-        self._asked_at = float("-inf")
-        self.take_overs: list[tuple[int, int, float]] = []
-        """The last take-overs: shard, announced writes that were fenced, seconds."""
-        self.taken: Counter[int] = Counter()
-        """How often this process has taken each shard."""
-        shards.on_map.append(self._bell.set)
+    `wanted` is the number of shards of a new map.
+    """
+
+    _api: Api
+    _shards: Shards
+    _candidate: Candidate
+    _take_over: Callable[[], Awaitable[None]]
+    _unsettled: Callable[[], frozenset[str]]
+    _begin: Callable[[], None]
+    wanted: int
+    namespace: str
+    lease_seconds: float
+    _elections: dict[int, LeaderElection] = field(default_factory=dict)
+    _tasks: dict[int, asyncio.Task[None]] = field(default_factory=dict)
+    _give_back: dict[int, asyncio.Event] = field(default_factory=dict)
+    _bell: asyncio.Event = field(default_factory=asyncio.Event)
+    _asked_at: float = float("-inf")
+    take_overs: list[tuple[int, int, float]] = field(default_factory=list)
+    """The last take-overs: shard, announced writes that were fenced, seconds."""
+    taken: Counter[int] = field(default_factory=Counter)
+    """How often this process has taken each shard."""
+    _claims: Claims = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._claims = Claims(self.lease_seconds * PATIENCE)
+        self._shards.on_map.append(self._bell.set)
 
     async def run(self) -> None:
         """Hold shards until cancelled; then give all of them back. Raises `LostShard` if one is lost."""
@@ -91,9 +84,7 @@ class Membership:
         try:
             while True:
                 self._start_candidates()
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(LOOK):
-                        await self._bell.wait()
+                await happens(self._bell, LOOK)
                 self._bell.clear()
                 self._shards.look()
                 for task in (*works, *self._tasks.values()):
@@ -103,13 +94,8 @@ class Membership:
                 await self._restore_map()
                 await self._ask_for_one()
         finally:
-            for task in works:
-                task.cancel()
-            await asyncio.gather(*works, return_exceptions=True)
-            # Each gives its Lease back.
-            for task in self._tasks.values():
-                task.cancel()
-            await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+            await cancel(works)
+            await cancel(self._tasks.values())  # each gives its Lease back
 
     def _start_candidates(self) -> None:
         stored = self._shards.holding.stored
@@ -142,7 +128,7 @@ class Membership:
         if stored is None:
             logger.info("shard %d is no longer wanted", shard)
             return
-        announced = len(election.inherited)
+        announced = len(election.intents.inherited)
         await self._take_over()
         holding = self._shards.holding
         self._shards.begin(shard, election.epoch, stored)
@@ -159,9 +145,7 @@ class Membership:
         give_back = self._give_back[shard] = asyncio.Event()
         try:
             while not give_back.is_set():
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(LOOK):
-                        await give_back.wait()
+                await happens(give_back, LOOK)
                 if election.spare and len(holding.shards) > 1:
                     logger.info("gives shard %d to %s, which has none", shard, election.spare)
                     break
@@ -181,7 +165,7 @@ class Membership:
                 stored = await read_map(self._api)
                 if stored is None:
                     # All nodes belong to the shard that led alone until now, and move by lending.
-                    stored = await create_map(self._api, ShardMap(self._wanted, (0,) * SLOTS))
+                    stored = await create_map(self._api, ShardMap(self.wanted, (0,) * SLOTS))
                 if not stored.map.knows(shard):
                     return None
                 try:
@@ -223,7 +207,7 @@ class Membership:
     async def _ask_for_one(self) -> None:
         """Ask a process with several shards for one of them, if this one has none."""
         stored, holding = self._shards.holding.stored, self._shards.holding
-        if stored is None or holding.epochs or time.monotonic() < self._asked_at + self._lease_seconds:
+        if stored is None or holding.epochs or time.monotonic() < self._asked_at + self.lease_seconds:
             return
         members = stored.map.members()
         if any(stored.map.epochs.get(shard, 0) == 0 for shard in members):
@@ -236,7 +220,7 @@ class Membership:
         election = self._elections[rich[-1]]
         notes = {"metadata": {"annotations": {SPARE: election.identity}}}
         with contextlib.suppress(ApiError):
-            await self._api.patch(LEASES.path(self._namespace, election.name), notes)
+            await self._api.patch(LEASES.path(self.namespace, election.name), notes)
 
 
 async def together(deciding: Coroutine[Any, Any, None], membership: Membership) -> None:
@@ -249,7 +233,5 @@ async def together(deciding: Coroutine[Any, Any, None], membership: Membership) 
             if task.done():
                 task.result()
     finally:
-        work.cancel()
-        await asyncio.gather(work, return_exceptions=True)
-        holding.cancel()
-        await asyncio.gather(holding, return_exceptions=True)
+        await cancel([work])
+        await cancel([holding])

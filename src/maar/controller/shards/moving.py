@@ -1,7 +1,7 @@
 """Gives nodes, slots and queues to other shards: when everything that was sent for them is settled, one write.
 
 The write replaces a version of the map that has the epochs of this process, and is repeated until it is answered
-(rules 4, 5 and 8 of docs/shards.md).
+(rules 4, 5 and 8 of docs/shards-proof.md).
 """
 
 from __future__ import annotations

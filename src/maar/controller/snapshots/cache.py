@@ -18,32 +18,27 @@ updates and never changes.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from maar.controller.snapshots.isolation import (
-    JOB,
-    MOST,
-    Suspect,
-    bare_around,
-    bare_change,
-    bare_cluster,
-    bare_job,
-    culprits,
-    many_culprits,
-    surroundings,
-)
+from maar.controller.snapshots import isolation
+from maar.controller.snapshots.isolation import JOB, Suspect
 from maar.controller.snapshots.pool_times import PoolTimes
 from maar.kube.kinds import Identity
 from maar.kube.picture.picture import Picture
 from maar.kube.picture.pods import Assumed
-from maar.model.jobs import Job
+from maar.kube.read.state import latest
+from maar.model.facts import About, Fact, joined
+from maar.model.jobs import Estimate, Job
 from maar.model.plan import Plan
 from maar.model.resources import Mask
 from maar.model.snapshot import Changed, Cluster, Snapshot
 from maar.model.tasks import Status, Task
+
+Lengths = Callable[[Job, tuple[Task, ...]], Estimate | None]
+"""How long a job runs by its history; `None` if too little is known."""
 
 SET_ASIDE = 600.0
 """Seconds for which a job or an object is left out after a decision failed because of it; tuned by hand."""
@@ -68,8 +63,12 @@ class Aside(NamedTuple):
 class Cache:
     """The cluster as the next decision sees it."""
 
-    def __init__(self, picture: Picture) -> None:
+    def __init__(self, picture: Picture, lengths: Lengths | None = None) -> None:
+        """`lengths` estimates how long jobs run."""
         self.picture = picture
+        self._lengths = lengths
+        self._estimates: dict[str, tuple[str, Estimate | None]] = {}
+        """Uid and estimate of each job. Once a job has a node, its estimate stays."""
         self._snapshot: Snapshot | None = None
         self._last: Plan | None = None
         self.pool_times = PoolTimes()
@@ -112,15 +111,14 @@ class Cache:
         if self._last is not None:
             # The election and locks of the last plan are still on their way to the objects.
             last, resized = self._last, self.pool_times.current()
-            around = replace(around, elect=last.elect, locks=last.locks)
-            if self.shares:  # what this process wrote is among what is seen (`read.state`)
-                rounds, resized = _latest(around.rounds, last.rounds), _latest(around.resized, resized)
-                around = replace(around, resized=resized, rounds=rounds)
-            else:
-                around = replace(around, expired=last.expired, resized=resized, rounds=last.rounds)
-        changed = self._with_rests(self._without_aside(update.changed))
+            facts = joined(around.facts, last.facts, self.owns_fact)
+            if self.shares:  # what this process wrote is among what is seen (`read.state`), maybe in an older version
+                resized = latest(around.resized, resized)
+                facts += tuple(fact for fact in last.facts if fact.about is About.CLUSTER)
+            around = replace(around, elect=last.elect, locks=last.locks, facts=facts, resized=resized)
+        changed = self._with_estimates(self._with_rests(self._without_aside(update.changed)))
         self._forget_gone(around)
-        around = bare_around(around, self._reasons)
+        around = isolation.bare_around(around, self._reasons)
         before, self._snapshot = self._snapshot, None
         following = None
         rebuild, self._rebuild = update.rebuild or self._rebuild, False
@@ -163,6 +161,13 @@ class Cache:
     def uses(self, node: str) -> bool:
         return self._own_nodes is None or node in self._own_nodes
 
+    def owns_fact(self, fact: Fact) -> bool:
+        """Whether only this process changes a fact."""
+        if fact.about is About.CLUSTER:
+            return not self.shares
+        owns = {About.JOB: self.is_own, About.QUEUE: self.owns_queue, About.NODE: self.uses}
+        return owns[fact.about](fact.key)
+
     def tasks_of(self, job: str) -> tuple[str, ...]:
         """The tasks of a job in the last snapshot."""
         return tuple(task.key for task in self._tasks_of.get(job, ()))
@@ -190,7 +195,7 @@ class Cache:
 
         def decided(aside: frozenset[Suspect]) -> int | None:
             try:
-                return check(bare_cluster(cluster, dict.fromkeys(aside, "set aside")))
+                return check(isolation.bare_cluster(cluster, dict.fromkeys(aside, "set aside")))
             except Exception:
                 return None
 
@@ -199,12 +204,12 @@ class Cache:
 
         keys = sorted((job.key for job in cluster.jobs), key=lambda key: (key not in self.changed, key))
         suspects = [s for s in (Suspect(JOB, key) for key in keys) if s not in self._aside]
-        others = [s for s in surroundings(cluster) if s not in self._aside]
-        jobs = many_culprits(fails, suspects)
+        others = [s for s in isolation.surroundings(cluster) if s not in self._aside]
+        jobs = isolation.many_culprits(fails, suspects)
         if jobs is None:
-            found = many_culprits(fails, [*suspects, *others])
-            return None if found is None or MOST < len(found) == len(suspects) + len(others) else found
-        around = culprits(fails, others, 1) if jobs else None
+            found = isolation.many_culprits(fails, [*suspects, *others])
+            return None if found is None or isolation.MOST < len(found) == len(suspects) + len(others) else found
+        around = isolation.culprits(fails, others, 1) if jobs else None
         if around is None or len(around) > 1:
             return jobs
         return around if (decided(around) or 0) > (decided(jobs) or 0) else jobs
@@ -233,7 +238,9 @@ class Cache:
         for task in cluster.tasks:
             if task.job in tasks:
                 tasks[task.job].append(task)
-        return {job.key: bare_job(job, tasks[job.key], jobs[job.key]) for job in cluster.jobs if job.key in jobs}
+        return {
+            job.key: isolation.bare_job(job, tasks[job.key], jobs[job.key]) for job in cluster.jobs if job.key in jobs
+        }
 
     def _without_aside(self, changed: dict[str, Changed]) -> dict[str, Changed]:
         if not self._aside:
@@ -243,14 +250,14 @@ class Cache:
                 self._forget_aside(Suspect(JOB, key))
         reasons = self._reasons
         return {
-            key: bare_change(change, reason) if (reason := reasons.get(Suspect(JOB, key))) else change
+            key: isolation.bare_change(change, reason) if (reason := reasons.get(Suspect(JOB, key))) else change
             for key, change in changed.items()
         }
 
     def _forget_gone(self, around: Cluster) -> None:
         """Forget objects that were set aside and have gone."""
         aside = {suspect for suspect in self._aside if suspect.kind != JOB}
-        for suspect in aside.difference(surroundings(around)) if aside else ():
+        for suspect in aside.difference(isolation.surroundings(around)) if aside else ():
             self._forget_aside(suspect)
 
     def _forget_aside(self, suspect: Suspect) -> None:
@@ -270,8 +277,49 @@ class Cache:
         return {suspect: aside.reason for suspect, aside in self._aside.items()}
 
     def _cluster(self, around: Cluster) -> Cluster:
-        cluster = bare_cluster(self.picture.cluster(around), self._reasons)
-        return replace(cluster, jobs=tuple(map(self._resting_job, cluster.jobs))) if self._rests else cluster
+        cluster = isolation.bare_cluster(self.picture.cluster(around), self._reasons)
+        cluster = replace(cluster, jobs=tuple(map(self._resting_job, cluster.jobs))) if self._rests else cluster
+        known = tuple(replace(job, estimate=self._known(job)) for job in cluster.jobs) if self._estimates else ()
+        return replace(cluster, jobs=known) if known else cluster
+
+    # -- how long jobs run
+
+    def _with_estimates(self, changed: dict[str, Changed]) -> dict[str, Changed]:
+        if self._lengths is None:
+            return changed
+        found: dict[str, Changed] = {}
+        for key, change in changed.items():
+            if change is None:
+                self._estimates.pop(key, None)
+            else:
+                self._estimate(*change)
+                change = replace(change[0], estimate=self._known(change[0])), change[1]
+            found[key] = change
+        return found
+
+    def _known(self, job: Job) -> Estimate | None:
+        uid, estimate = self._estimates.get(job.key, ("", None))
+        return estimate if uid == job.uid else None
+
+    def _estimate(self, job: Job, tasks: tuple[Task, ...]) -> bool:
+        """Estimate a job that has no node yet, or that is new here; returns whether the estimate has changed."""
+        before = self._estimates.get(job.key)
+        if self._lengths is None or job.elastic is not None:
+            return False
+        if before is not None and before[0] == job.uid and any(task.node for task in tasks):
+            return False
+        now = self._estimates[job.key] = job.uid, self._lengths(job, tasks)
+        return before != now
+
+    def learn(self) -> bool:
+        """Estimate all waiting jobs again; returns whether there is news."""
+        if self._snapshot is None or self._lengths is None:
+            return False
+        waiting = [self._snapshot.jobs.jobs[row] for row in self._snapshot.jobs.active]
+        news = [job.key for job in waiting if self._estimate(job, self._tasks_of.get(job.key, ()))]
+        for key in news:
+            self.picture.make_again(key)
+        return bool(news)
 
     # -- what rests
 
@@ -351,6 +399,11 @@ class Cache:
         known = [job for job in jobs if job in table.number]
         return frozenset(j for j in known if needy & set(tasks.shape[table.members[table.number[j]]].tolist()))
 
+    @property
+    def is_woken(self) -> bool:
+        """Whether all jobs were woken since the last snapshot."""
+        return self._woken
+
     def wake_all(self) -> None:
         """Look at all jobs in the next cycle: room may have become free, or the rules have changed."""
         self._resting = frozenset()
@@ -369,15 +422,16 @@ class Cache:
         for admit in plan.admit:
             self.picture.admit(admit.job)
         for bind in plan.bind:
-            self._assume(bind.task, Status.BOUND, bind.node)
+            self._assume(bind.task, Status.BOUND, bind.node, bind.chosen)
         for evict in plan.evict:
-            self._assume(evict.task, Status.RELEASING, self.task(evict.task).node)
-        promised = {n.task: n.node for n in plan.nominate}
+            task = self.task(evict.task)
+            self._assume(task.key, Status.RELEASING, task.node, task.chosen)
+        nominated = {n.task: n.node for n in plan.nominate}
         for nominate in plan.nominate:
             self._assume(nominate.task, Status.NOMINATED, nominate.node)
         bound = {bind.task for bind in plan.bind}
         for task in self._nominated_before():
-            if task.key not in promised and task.key not in bound and self.is_own(task.job):
+            if task.key not in nominated and task.key not in bound and self.is_own(task.job):
                 self._assume(task.key, Status.PENDING, "")
         if self._last is None:
             self.pool_times.begin(self.latest.cluster.resized)
@@ -392,11 +446,10 @@ class Cache:
         rows = (table.status == int(Status.NOMINATED)).nonzero()[0]
         return [table.tasks[row] for row in rows.tolist()]
 
-    def _assume(self, key: str, status: Status, node: str) -> None:
-        known = self.picture.assumed.get(key)
-        uid = self.task(key).uid
-        if known is None or (known.status, known.node, known.uid) != (status, node, uid):
-            self.picture.assume(key, Assumed(uid, status, node))
+    def _assume(self, key: str, status: Status, node: str, chosen: tuple[tuple[str, str], ...] = ()) -> None:
+        assumed = Assumed(self.task(key).uid, status, node, chosen)
+        if self.picture.assumed.get(key) != assumed:
+            self.picture.assume(key, assumed)
 
     def forget(self, key: str) -> None:
         """Drop the last assumption about a pod: it did not come true."""
@@ -413,11 +466,6 @@ class Cache:
 
     def find(self, key: str) -> Task | None:
         return self._tasks.get(key)
-
-
-def _latest(one: Mapping[str, float], other: Mapping[str, float]) -> dict[str, float]:
-    """The later of two times for each name."""
-    return {name: max(one.get(name, 0.0), other.get(name, 0.0)) for name in one.keys() | other.keys()}
 
 
 def _build(cluster: Cluster) -> int:

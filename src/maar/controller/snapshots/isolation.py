@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
+from maar.model.facts import Fact
 from maar.model.jobs import Job
 from maar.model.queues import Queue
 from maar.model.shapes import Shape
@@ -29,7 +30,7 @@ TAKES_ROOM = (Status.BOUND, Status.RELEASING)
 
 JOB, NODE, QUEUE, BUDGET, HYPERNODE = "job", "Node", "Queue", "PodDisruptionBudget", "HyperNode"
 IMAGE, WEIGHT, QUOTA, ELECTION, POOL = "image", "namespace weight", "ResourceQuota", "election", "pool"
-VOLUMES, LOAD = "volumes", "NodeMetrics"
+VOLUMES, LOAD, FACT = "volumes", "NodeMetrics", "fact"
 
 
 class Suspect(NamedTuple):
@@ -84,13 +85,14 @@ def many_culprits(fails: Callable[[frozenset[T]], bool], suspects: Sequence[T]) 
 
 def surroundings(cluster: Cluster) -> list[Suspect]:
     """Everything but jobs that may be to blame; first what is missed least."""
-    elected = [*((cluster.elect,) if cluster.elect else ()), *cluster.locks, *cluster.expired]
+    elected = [*((cluster.elect,) if cluster.elect else ()), *cluster.locks]
     keys: dict[str, list[str]] = {
         LOAD: [load.node for load in cluster.loads],
         IMAGE: [image.name for image in cluster.images],
         WEIGHT: list(cluster.namespace_weights),
         QUOTA: [quota.key for quota in cluster.quotas],
         POOL: list(cluster.resized),
+        FACT: [_named(fact) for fact in cluster.facts],
         ELECTION: [one.job for one in elected],
         VOLUMES: [room.name for room in cluster.rooms],
         BUDGET: [budget.key for budget in cluster.budgets],
@@ -119,7 +121,7 @@ def bare_around(cluster: Cluster, reasons: Mapping[Suspect, str]) -> Cluster:
         resized={k: at for k, at in cluster.resized.items() if kept(POOL, k)},
         elect=elect if elect is not None and kept(ELECTION, elect.job) else None,
         locks=tuple(lock for lock in cluster.locks if kept(ELECTION, lock.job)),
-        expired=tuple(e for e in cluster.expired if kept(ELECTION, e.job)),
+        facts=tuple(f for f in cluster.facts if kept(FACT, _named(f))),
         rooms=tuple(r if kept(VOLUMES, r.name) else _no_room(r) for r in cluster.rooms),
         budgets=tuple(b if kept(BUDGET, b.key) else Budget(b.key, 0) for b in cluster.budgets),
         hypernodes=tuple(h for h in cluster.hypernodes if kept(HYPERNODE, h.name)),
@@ -128,6 +130,10 @@ def bare_around(cluster: Cluster, reasons: Mapping[Suspect, str]) -> Cluster:
             q if kept(QUEUE, q.name) else _bare_queue(q, reasons[Suspect(QUEUE, q.name)]) for q in cluster.queues
         ),
     )
+
+
+def _named(fact: Fact) -> str:
+    return " ".join(filter(None, (f"{fact.plugin}/{fact.name}", fact.key)))
 
 
 def _bare_queue(queue: Queue, reason: str) -> Queue:

@@ -10,6 +10,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 
+def assigned(pod: str, node: str) -> str:
+    """The text of the event on a bound pod, with which kube-scheduler reports it: tools match it."""
+    return f"Successfully assigned {pod} to {node}"
+
+
 @dataclass(slots=True)
 class Batch:
     """Pods of one gang that are bound together."""
@@ -26,7 +31,7 @@ class Batch:
 
     def __str__(self) -> str:
         if self.alone:
-            return f"bound to {self.alone}"
+            return assigned(self.job, self.alone)
         pods = f"bound {self.given} pod{'' if self.given == 1 else 's'} of the gang"
         return f"{pods}; {self.had} bound before" if self.had else pods
 

@@ -8,6 +8,7 @@ shows the result, later plans name the pod again, and nothing is sent.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
 
 from maar.controller.snapshots.cache import Cache
@@ -20,22 +21,17 @@ AGAIN = 30.0
 """Seconds until a refused removal is tried again; tuned by hand."""
 
 
+@dataclass(eq=False, slots=True)
 class Gates:
     """Sends the removals of a plan, each once."""
 
-    def __init__(
-        self,
-        cache: Cache,
-        submit: Callable[[Patch, Callable[[Outcome], None]], None],
-        trigger: Callable[[], None],
-    ) -> None:
-        self._cache = cache
-        self._submit = submit
-        self._trigger = trigger
-        self._sent: dict[str, float | None] = {}
-        """The uid of a pod to when its removal was refused; `None`: it was not."""
-        self._refused: list[str] = []
-        """Uids of pods whose removal was refused since the last plan."""
+    _cache: Cache
+    _submit: Callable[[Patch, Callable[[Outcome], None]], None]
+    _trigger: Callable[[], None]
+    _sent: dict[str, float | None] = field(default_factory=dict)
+    """The uid of a pod to when its removal was refused; `None`: it was not."""
+    _refused: list[str] = field(default_factory=list)
+    """Uids of pods whose removal was refused since the last plan."""
 
     def send(self, plan: Plan, now: float) -> None:
         for uid in self._refused:

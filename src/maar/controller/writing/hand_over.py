@@ -16,7 +16,7 @@ after a restart the annotation brings the pod back to its node, and its `nominat
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from maar.kube.client.errors import Conflict
 from maar.kube.kinds.cluster import PODS
@@ -25,6 +25,7 @@ from maar.kube.picture.pods import Assumed
 from maar.kube.read.storage.claims import BOUND_BY_CONTROLLER, SELECTED_NODE, is_bound, selected_node
 from maar.kube.read.storage.free_volumes import wanted
 from maar.kube.read.storage.reach import reaches, volume_ways
+from maar.kube.read.storage.state import Storage
 from maar.kube.wire.api_resources import CLAIMS, VOLUMES
 from maar.kube.wire.volumes import PersistentVolume, PersistentVolumeClaim
 from maar.kube.write.executor import Failed, Outcome, Patch
@@ -68,27 +69,23 @@ class _Written:
     refused: str = ""
 
 
+@dataclass(eq=False, slots=True)
 class HandOvers:
     """All pods that wait for their volumes."""
 
-    def __init__(
-        self,
-        picture: Picture,
-        write: Write,
-        bind: Callable[[str, str, str], None],
-        fail: Callable[[str, str], None],
-        trigger: Callable[[], None],
-    ) -> None:
-        self._picture = picture
-        self._storage = picture.storage
-        self._write = write
-        self._bind = bind
-        self._fail = fail
-        self._trigger = trigger
-        self._waiting: dict[str, _Waiting] = {}
-        self._written: dict[str, _Written] = {}
-        self.on_left: list[Callable[[str], None]] = []
-        """Called for pods that no longer wait: deleted, evicted, or bound by another scheduler."""
+    _picture: Picture
+    _write: Write
+    _bind: Callable[[str, str, str], None]
+    _fail: Callable[[str, str], None]
+    _trigger: Callable[[], None]
+    _waiting: dict[str, _Waiting] = field(default_factory=dict)
+    _written: dict[str, _Written] = field(default_factory=dict)
+    on_left: list[Callable[[str], None]] = field(default_factory=list)
+    """Called for pods that no longer wait: deleted, evicted, or bound by another scheduler."""
+    _storage: Storage = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._storage = self._picture.storage
 
     def concerns(self, pod: str) -> bool:
         return pod in self._storage.claims_of

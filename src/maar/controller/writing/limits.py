@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Container, Iterator
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from maar.controller.snapshots.cache import Cache
@@ -39,30 +40,26 @@ class Held(NamedTuple):
     node: str
 
 
+@dataclass(eq=False, slots=True)
 class LimitedWrites:
-    """Holds writes back, and lets them go when the room that they need is free."""
+    """Holds writes back, and lets them go when the room that they need is free.
 
-    def __init__(
-        self,
-        cache: Cache,
-        bind: Callable[[str, str, str], None],
-        drop: Callable[[str], None],
-        grow: Callable[[str, bool], None],
-    ) -> None:
-        """`bind` sends the bind of a pod with a uid to a node, `drop` gives it up. `grow` says that an elastic job may
-        grow now, or that it may not."""
-        self._cache = cache
-        self._bind = bind
-        self._drop = drop
-        self._grow = grow
-        self._freeing: dict[Write, User] = {}
-        """Writes that are not answered. Snapshots count workers that leave, but not evicted pods."""
-        self._asked: Counter[Write] = Counter()
-        """How many answers are missing: a job may shrink again before the first one."""
-        self._waits: dict[Write, frozenset[Write]] = {}
-        """Writes to those that must be accepted first."""
-        self._held: dict[str, Held] = {}
-        """Pods that would be bound now."""
+    `bind` sends the bind of a pod with a uid to a node, `drop` gives it up. `grow` says that an elastic job may
+    grow now, or that it may not.
+    """
+
+    _cache: Cache
+    _bind: Callable[[str, str, str], None]
+    _drop: Callable[[str], None]
+    _grow: Callable[[str, bool], None]
+    _freeing: dict[Write, User] = field(default_factory=dict)
+    """Writes that are not answered. Snapshots count workers that leave, but not evicted pods."""
+    _asked: Counter[Write] = field(default_factory=Counter)
+    """How many answers are missing: a job may shrink again before the first one."""
+    _waits: dict[Write, frozenset[Write]] = field(default_factory=dict)
+    """Writes to those that must be accepted first."""
+    _held: dict[str, Held] = field(default_factory=dict)
+    """Pods that would be bound now."""
 
     def take(self, plan: Plan) -> None:
         """Find the writes of a plan that must wait. Nothing of the plan has been sent."""

@@ -1,15 +1,17 @@
 """From a plan to the memory of the cluster: what the next cycle must find again, wherever it runs.
 
-This is part of the outbox. The election, lost elections, the last change of each pool and the last round of evictions
-of each plugin go to the ConfigMap `maar-state` in Maar's own namespace; locks go to the nodes. Tenants can write
-neither. Written is what differs from what the watches show, so that a deleted ConfigMap or a removed lock comes back.
-Every write to the ConfigMap states the version that it replaces.
+This is part of the outbox. The election, the last change of each pool and the facts about the cluster and about jobs go
+to the ConfigMap `maar-state` in Maar's own namespace; locks and the facts about nodes and queues go to annotations of
+these. Tenants can write none of them. Written is what differs from what the watches show, so that a deleted ConfigMap
+or a removed lock comes back. Every write to the ConfigMap states the version that it replaces.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from datetime import UTC, datetime
+import logging
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
@@ -17,27 +19,26 @@ import msgspec
 
 from maar.controller.snapshots.cache import Cache
 from maar.kube.kinds.cluster import NODES as NODES_KIND
+from maar.kube.kinds.cluster import QUEUES as QUEUES_KIND
 from maar.kube.kinds.cluster import STATE
-from maar.kube.read.state import (
-    State,
-    entry_of,
-    entry_of_shard,
-    others_in,
-    read_entry,
-    shard_entries,
-    write_state,
-)
+from maar.kube.kinds.status import micro_time_text
+from maar.kube.read import state as stored
+from maar.kube.read.facts import NO_FACTS, write_on_object
 from maar.kube.wire import annotations as known
-from maar.kube.wire.api_resources import CONFIG_MAPS, NODES
+from maar.kube.wire.api_resources import CONFIG_MAPS, NODES, QUEUES
 from maar.kube.wire.cluster import ConfigMap
 from maar.kube.write.executor import Create, Outcome, Patch, Work
+from maar.model.facts import About, Fact
 from maar.model.plan import Lock, Plan
+
+logger = logging.getLogger("maar.memory")
 
 Submit = Callable[[Work, Callable[[Outcome], None]], None]
 
 PATIENCE = 10.0
 """Seconds that a watch may need to show a write; after that it is written again. Tuned by hand."""
-EMPTY = write_state(State())
+EMPTY = (NO_FACTS, stored.write_state(stored.State()))
+"""What a missing entry with facts, and a missing one with the rest, stand for."""
 
 
 class Sent(NamedTuple):
@@ -50,111 +51,149 @@ class Sent(NamedTuple):
     """When to try again, if nothing has changed."""
 
 
+class Notes(NamedTuple):
+    """The annotations that an object should have, and those that it shows."""
+
+    wanted: dict[str, str | None]
+    shown: Mapping[str, str]
+
+
+@dataclass(eq=False, slots=True)
 class Memory:
     """Writes what one cycle must tell the next, except for what belongs to a single pod or elastic job."""
 
-    def __init__(
-        self,
-        cache: Cache,
-        submit: Submit,
-        trigger: Callable[[], None],
-        namespace: str,
-        scheduler_names: frozenset[str],
-    ) -> None:
-        self._cache = cache
-        self._submit = submit
-        self._trigger = trigger
-        self._namespace = namespace
-        self._whole = self._entry = entry_of(scheduler_names)
-        self._in_flight = False
-        self._sent: Sent | None = None
-        self._locks: dict[str, Sent] = {}
-        """Changes of locks that no watch has shown yet, by node."""
-        self._locks_in_flight: set[str] = set()
+    _cache: Cache
+    _submit: Submit
+    _trigger: Callable[[], None]
+    _namespace: str
+    _whole: str
+    """The entry of this Maar."""
+    _shard: int = 0
+    _in_flight: bool = False
+    _sent: Sent | None = None
+    _left_out: Counter[str] = field(default_factory=Counter)
+    """How many facts did not fit, by where."""
+    _notes: dict[tuple[About, str], Sent] = field(default_factory=dict)
+    """Changes of annotations that no watch has shown yet, by node or queue."""
+    _notes_in_flight: set[tuple[About, str]] = field(default_factory=set)
 
     def belongs_to(self, shard: int) -> None:
         """Write the entry of one of several shards."""
-        self._entry = entry_of_shard(self._whole, shard)
+        self._shard = shard
+
+    @property
+    def _entry(self) -> str:
+        return stored.entry_of_shard(self._whole, self._shard)
 
     def send(self, plan: Plan, now: float) -> None:
-        """Write what differs from what the watches show. Of several shards each writes elections of its own jobs, and
-        locks of its own nodes."""
+        """Write what differs from what the watches show. Of several shards each writes elections and facts of its own
+        jobs and queues, locks and facts of its own nodes, and what it knows about the cluster."""
         is_own = self._cache.is_own
         elect = plan.elect if plan.elect is not None and is_own(plan.elect.job) else None
-        expired = tuple(e for e in plan.expired if is_own(e.job)) if self._cache.shares else plan.expired
-        self._send_state(State(elect, expired, self._cache.pool_times.current(), plan.rounds), now)
-        self._send_locks(plan, now)
+        by_place: dict[tuple[About, str], list[Fact]] = {}
+        whole: list[Fact] = []
+        for fact in plan.facts:
+            if fact.about in (About.QUEUE, About.NODE):
+                by_place.setdefault((fact.about, fact.key), []).append(fact)
+            elif fact.about is About.CLUSTER or is_own(fact.key):
+                whole.append(fact)
+        self._send_state(stored.State(elect, self._cache.pool_times.current(), tuple(whole)), now)
+        self._send_notes(plan, by_place, now)
 
     def due(self) -> float | None:
         """When a write that is not seen has to be tried again."""
-        waiting = [sent.until for node, sent in self._locks.items() if node not in self._locks_in_flight]
+        waiting = [sent.until for place, sent in self._notes.items() if place not in self._notes_in_flight]
         if self._sent is not None and not self._in_flight:
             waiting.append(self._sent.until)
         return min(waiting, default=None)
 
     # -- the ConfigMap
 
-    def _send_state(self, state: State, now: float) -> None:
+    def _send_state(self, state: stored.State, now: float) -> None:
         seen = self._cache.picture.objects.of(STATE).get(f"{self._namespace}/{STATE.only}")
-        text = write_state(state, others_in(seen, self._entry))
-        version = "" if seen is None else seen.metadata.resource_version
-        ended = self._ended(seen)
-        if not ended and text == (EMPTY if seen is None else seen.data.get(self._entry, EMPTY)):
+        data, left_out = stored.entries_of(self._entry, state, stored.others_in(seen, self._entry))
+        self._tell_left_out(STATE.only, left_out)
+        version, shown = ("", dict[str, str]()) if seen is None else (seen.metadata.resource_version, seen.data)
+        data = {key: text for key, text in data.items() if text != shown.get(key, EMPTY[key == self._entry])}
+        data.update(self._ended(seen))
+        if not data:
             self._sent = None
             return
         if self._in_flight or (self._sent is not None and self._sent.before == version and _is_soon(self._sent, now)):
             return
-        self._in_flight, self._sent = True, Sent(text, version, now + PATIENCE)
-        data = {**ended, self._entry: text}
+        self._in_flight, self._sent = True, Sent(str(data), version, now + PATIENCE)
         if seen is None:
-            body = {
-                "apiVersion": CONFIG_MAPS.api_version,
-                "kind": CONFIG_MAPS.kind,
-                "metadata": {"name": STATE.only, "namespace": self._namespace},
-                "data": data,
-            }
+            body = CONFIG_MAPS.document({"name": STATE.only, "namespace": self._namespace}, data=data)
             self._submit(Create(CONFIG_MAPS.path(self._namespace), STATE.only, body), self._written)
         else:
             change = {"metadata": {"resourceVersion": version}, "data": data}
             self._submit(Patch(CONFIG_MAPS.path(self._namespace, STATE.only), change), self._written)
+
+    def _tell_left_out(self, where: str, count: int) -> None:
+        if count > self._left_out[where]:
+            logger.warning("too much to remember in %s: %d facts are forgotten with the next restart", where, count)
+        self._left_out[where] = count
 
     def _ended(self, seen: ConfigMap | None) -> dict[str, str]:
         """Entries of other shards with an election of a job that this process decides for now, without it."""
         if seen is None or not self._cache.shares:
             return {}
         found = {}
-        for key in shard_entries(seen, self._whole):
-            state = read_entry(seen, key)
+        for key in stored.shard_entries(seen, self._whole):
+            state = stored.read_entry(seen, key)
             if key != self._entry and state.elect is not None and self._cache.is_own(state.elect.job):
-                found[key] = write_state(msgspec.structs.replace(state, elect=None))
+                found[key] = stored.write_state(msgspec.structs.replace(state, elect=None))
         return found
 
     def _written(self, outcome: Outcome) -> None:
         self._in_flight = False
         self._trigger()
 
-    # -- locks
+    # -- annotations of nodes and queues
 
-    def _send_locks(self, plan: Plan, now: float) -> None:
-        nodes, uses = self._cache.picture.objects.of(NODES_KIND), self._cache.uses
-        wanted = {lock.node: lock for lock in plan.locks}
-        self._locks = {name: sent for name, sent in self._locks.items() if name in nodes and uses(name)}
-        for name in sorted(wanted.keys() | self._cache.picture.locks.keys() | self._locks.keys()):
-            if name not in nodes or not uses(name):
-                continue
-            notes, shown = _notes(wanted.get(name)), nodes[name].metadata.annotations
+    def _send_notes(self, plan: Plan, facts: dict[tuple[About, str], list[Fact]], now: float) -> None:
+        wanted = self._wanted(plan, facts)
+        self._notes = {place: sent for place, sent in self._notes.items() if place in wanted}
+        for place, (notes, shown) in sorted(wanted.items()):
             if all(shown.get(key) == value for key, value in notes.items()):
-                self._locks.pop(name, None)
+                self._notes.pop(place, None)
                 continue
-            sent, text = self._locks.get(name), str(notes)
-            if name not in self._locks_in_flight and (sent is None or sent.text != text or not _is_soon(sent, now)):
-                self._locks[name] = Sent(text, "", now + PATIENCE)
-                self._locks_in_flight.add(name)
-                patch = Patch(NODES.path(name=name), {"metadata": {"annotations": notes}}, "merge")
-                self._submit(patch, partial(self._lock_written, name))
+            sent, text = self._notes.get(place), str(notes)
+            if place not in self._notes_in_flight and (sent is None or sent.text != text or not _is_soon(sent, now)):
+                self._notes[place] = Sent(text, "", now + PATIENCE)
+                self._notes_in_flight.add(place)
+                path = (NODES if place[0] is About.NODE else QUEUES).path(name=place[1])
+                patch = Patch(path, {"metadata": {"annotations": notes}}, "merge")
+                self._submit(patch, partial(self._note_written, place))
 
-    def _lock_written(self, node: str, outcome: Outcome) -> None:
-        self._locks_in_flight.discard(node)
+    def _wanted(self, plan: Plan, facts: dict[tuple[About, str], list[Fact]]) -> dict[tuple[About, str], Notes]:
+        """The annotations that own nodes and queues should have, and those that they show."""
+        cache, of = self._cache, self._cache.picture.objects.of
+        locks = {lock.node: lock for lock in plan.locks}
+        nodes, queues = of(NODES_KIND), of(QUEUES_KIND)
+        named = cache.picture.noted.union(locks, (key for about, key in (*facts, *self._notes) if about is About.NODE))
+        found: dict[tuple[About, str], Notes] = {}
+        for name in named:
+            if name in nodes and cache.uses(name):
+                place = (About.NODE, name)
+                notes = _notes(locks.get(name))
+                if name in cache.latest.nodes.row:  # one that is set aside keeps its facts
+                    notes.update(self._noted(place, facts))
+                found[place] = Notes(notes, nodes[name].metadata.annotations)
+        for name, queue in queues.items():
+            place, shown = (About.QUEUE, name), queue.metadata.annotations
+            if (place in facts or known.FACTS in shown or place in self._notes) and cache.owns_queue(name):
+                found[place] = Notes(self._noted(place, facts), shown)
+        return found
+
+    def _noted(self, place: tuple[About, str], facts: dict[tuple[About, str], list[Fact]]) -> dict[str, str | None]:
+        """The annotation of a queue or node with its facts."""
+        text, left_out = write_on_object(facts.get(place, ()))
+        self._tell_left_out(f"{place[0]} `{place[1]}`", left_out)
+        return {known.FACTS: None if text == NO_FACTS else text}
+
+    def _note_written(self, place: tuple[About, str], outcome: Outcome) -> None:
+        self._notes_in_flight.discard(place)
         self._trigger()
 
 
@@ -166,8 +205,8 @@ def _is_soon(sent: Sent, now: float) -> bool:
 def _notes(lock: Lock | None) -> dict[str, str | None]:
     if lock is None:
         return {known.LOCKED_FOR: None, known.LOCKED_SINCE: None, known.LOCKED_UID: None}
-    return {known.LOCKED_FOR: lock.job, known.LOCKED_SINCE: _time(lock.since), known.LOCKED_UID: lock.uid or None}
-
-
-def _time(now: float) -> str:
-    return datetime.fromtimestamp(now, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    return {
+        known.LOCKED_FOR: lock.job,
+        known.LOCKED_SINCE: micro_time_text(lock.since),
+        known.LOCKED_UID: lock.uid or None,
+    }

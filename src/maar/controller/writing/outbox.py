@@ -13,24 +13,24 @@ from collections.abc import Callable
 from functools import partial
 
 from maar.controller.reporting.reports import Reports
-from maar.controller.reporting.subjects import Subjects, pod_reference
+from maar.controller.reporting.subjects import pod_reference, subject_of
 from maar.controller.reporting.telling import Writes
 from maar.controller.settings.settings import Settings
 from maar.controller.snapshots.cache import Cache
-from maar.controller.writing.batches import Batch, Batches
+from maar.controller.writing.batches import Batch, Batches, assigned
 from maar.controller.writing.gates import Gates
 from maar.controller.writing.hand_over import HandOvers
 from maar.controller.writing.limits import LimitedWrites
 from maar.controller.writing.memory import Memory
 from maar.controller.writing.provisioning import Provisioning
-from maar.controller.writing.refusals import Refusals
+from maar.controller.writing.refusals import Refusals, Restless
 from maar.controller.writing.resizes import Resizes
-from maar.controller.writing.restless import Restless
 from maar.kube.client.errors import Conflict, NotFound
+from maar.kube.read.state import entry_of
 from maar.kube.wire.api_resources import PODS
 from maar.kube.write.events import EventWriter, Reference
 from maar.kube.write.executor import OFTEN, Bind, Delete, Evict, Executor, Failed, Lane, Outcome, Patch, Work
-from maar.kube.write.status import promises
+from maar.kube.write.status import nominates
 from maar.model.plan import Plan
 from maar.model.verdicts import NOMINATED
 
@@ -50,19 +50,20 @@ class Outbox:
         cache: Cache,
         executor: Executor,
         events: EventWriter,
-        subjects: Subjects,
         reports: Reports,
         provisioning: Provisioning,
         settings: Settings,
+        pod_events: Callable[[], bool],
         trigger: Callable[[], None],
     ) -> None:
+        """`pod_events`: whether each bound pod gets an event of its own."""
         self._cache = cache
         self._executor = executor
         self._events = events
-        self._subjects = subjects
         self._reports = reports
         self._provisioning = provisioning
         self._settings = settings
+        self._pod_events = pod_events
         self._trigger = trigger
         self.counts: Counter[str] = Counter()
         self._decided: float | None = None
@@ -78,12 +79,12 @@ class Outbox:
             cache.picture, self._submit_patch, self._submit_bind, self._give_up_volumes, trigger
         )
         self._hand_overs.on_left.append(partial(self._batches.ended, given=False))
-        self.resizes = Resizes(cache, subjects, self._submit_patch, events.emit, trigger, restless=self._restless)
+        self.resizes = Resizes(cache, self._submit_patch, events.emit, trigger, self._restless)
         self._limited = LimitedWrites(cache, self._send_bind, self._drop_bind, self.resizes.grow)
         self.resizes.waits = self._limited.holds_job
         self.resizes.on_smaller.append(self._limited.shrunk)
         self._gates = Gates(cache, self._submit_patch, trigger)
-        self.memory = Memory(cache, self._submit_patch, trigger, settings.namespace, settings.scheduler_names)
+        self.memory = Memory(cache, self._submit_patch, trigger, settings.namespace, entry_of(settings.scheduler_names))
 
     def send(self, plan: Plan, now: float, decided: float | None = None) -> None:
         """Carry out a plan. The cache has assumed it already, except for sizes, which are assumed here.
@@ -104,6 +105,10 @@ class Outbox:
     async def all_sent(self, patience: float) -> None:
         """Wait until what decisions and later leaders depend on has been sent, up to a limit in seconds."""
         await self._executor.all_sent(patience)
+
+    async def all_answered(self, patience: float) -> None:
+        """Wait until all writes but statuses have their answers, up to a limit in seconds."""
+        await self._executor.all_answered(patience)
 
     def report(self, plan: Plan, now: float) -> None:
         """Write what people read after a plan, and ask for nodes."""
@@ -150,7 +155,7 @@ class Outbox:
 
     def _write(self, writes: Writes) -> None:
         for patch in writes.patches:
-            lane = Lane.FIRST if promises(patch) else Lane.STATUS
+            lane = Lane.FIRST if nominates(patch) else Lane.STATUS
             self._submit_patch(patch, partial(self._reported, writes, patch), lane)
         if writes.subject is not None:
             self._tell(writes, writes.subject.tells)
@@ -266,7 +271,7 @@ class Outbox:
     def _report_bound(self, batch: Batch) -> None:
         if batch.whole:
             self._restless.started(batch.job)
-        if (subject := self._subjects.subject_of(batch.job)) is not None:
+        if (subject := subject_of(self._cache, batch.job)) is not None:
             # Thousands of pods that are jobs of their own may have one owner: it gets one event, with a count.
             of_owner = bool(batch.alone) and subject.tells.kind != PODS.kind
             self._events.emit(subject.tells, "Normal", "Scheduled", ONE_BOUND if of_owner else f"{batch}")
@@ -278,13 +283,15 @@ class Outbox:
             self._send_bind(pod, uid, node)
 
     def _send_bind(self, pod: str, uid: str, node: str) -> None:
-        seen = self._cache.picture.pod(pod)
+        seen, assumed = self._cache.picture.pod(pod), self._cache.picture.assumed.get(pod)
         if seen is None or seen.metadata.uid != uid:  # gone since the decision
             self._batches.ended(pod, given=False)
             return
-        self._submit(Bind(seen, node), pod)
-        if self._settings.pod_events and not self._tells_itself(pod):
-            self._events.emit(pod_reference(pod, uid), "Normal", "Scheduled", f"bound to {node}")
+        emit = None
+        if self._pod_events() and not self._tells_itself(pod):
+            told = pod_reference(pod, uid), "Normal", "Scheduled", assigned(pod, node)
+            emit = partial(self._events.emit, *told)
+        self._submit(Bind(seen, node, () if assumed is None else assumed.chosen), pod, emit)
 
     def _drop_bind(self, pod: str) -> None:
         """The room in its queue is not there: decide about the pod again."""
@@ -297,7 +304,7 @@ class Outbox:
         task = self._cache.find(pod)
         if task is None or not self._cache.picture.is_alone(task.job):
             return False
-        subject = self._subjects.subject_of(task.job)
+        subject = subject_of(self._cache, task.job)
         return subject is not None and subject.tells == pod_reference(pod, task.uid)
 
     def _submit_patch(self, patch: Work, then: Callable[[Outcome], None], lane: Lane = Lane.FIRST) -> None:

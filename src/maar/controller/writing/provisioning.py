@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import enum
 import hashlib
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 
 import msgspec
 
-from maar.controller.reporting.subjects import Subjects
+from maar.controller.reporting.subjects import subject_of
 from maar.controller.snapshots.cache import Cache
 from maar.kube.client.errors import NotFound
 from maar.kube.kinds.cluster import PODS as PODS_KIND
@@ -30,8 +31,10 @@ from maar.kube.write.outcomes import Failed, Outcome
 from maar.kube.write.provisioning import MOST_SETS, AskForNodes, PodSet, Withdraw, request_name
 from maar.kube.write.work import Patch, Work
 from maar.model.jobs import Job
+from maar.model.minimum import choose
 from maar.model.shapes import Shape
-from maar.model.tasks import Status, Task
+from maar.model.snapshot import Snapshot
+from maar.model.tasks import READY, Status, Task
 
 LINGERS = 30.0
 """Seconds that a request stays after its gang stopped needing nodes for another reason than its start, because such
@@ -132,35 +135,29 @@ def next_steps(gang: Gang, class_name: str, now: float) -> Steps:
     return Steps(last.attempt + 1 if again else 0, annotate, last.name, earlier, due)
 
 
+@dataclass(eq=False, slots=True)
 class Provisioning:
-    """Asks for nodes, one request for each gang."""
+    """Asks for nodes, one request for each gang.
 
-    def __init__(
-        self,
-        cache: Cache,
-        subjects: Subjects,
-        class_name: Callable[[], str],
-        submit: Callable[[Work, Callable[[Work, Outcome], None]], None],
-        emit: Callable[[Reference, str, str, str], None],
-    ) -> None:
-        """`class_name` returns the configured class, or an empty text if no requests are to be made."""
-        self._cache = cache
-        self._subjects = subjects
-        self._class_name = class_name
-        self._submit = submit
-        self._emit = emit
-        self._lacking: dict[str, tuple[bool, float]] = {}
-        """By job: whether it lacks nodes, and since when."""
-        self._on_its_way: set[str] = set()
-        """Requests and pods whose write is not answered, or answered and not seen yet."""
-        self._told: dict[str, State] = {}
-        """What the owner of a job was last told, by request."""
-        self._settled: dict[str, str] = {}
-        """Jobs whose waiting pods all name their request, with its name; empty: no request is made for the job."""
-        self._again: dict[str, float] = {}
-        """Writes that failed, and when they may be tried again."""
-        self._now = 0.0
-        self._due: float | None = None
+    `class_name` returns the configured class, or an empty text if no requests are to be made.
+    """
+
+    _cache: Cache
+    _class_name: Callable[[], str]
+    _submit: Callable[[Work, Callable[[Work, Outcome], None]], None]
+    _emit: Callable[[Reference, str, str, str], None]
+    _lacking: dict[str, tuple[bool, float]] = field(default_factory=dict)
+    """By job: whether it lacks nodes, and since when."""
+    _on_its_way: set[str] = field(default_factory=set)
+    """Requests and pods whose write is not answered, or answered and not seen yet."""
+    _told: dict[str, State] = field(default_factory=dict)
+    """What the owner of a job was last told, by request."""
+    _settled: dict[str, str] = field(default_factory=dict)
+    """Jobs whose waiting pods all name their request, with its name; empty: no request is made for the job."""
+    _again: dict[str, float] = field(default_factory=dict)
+    """Writes that failed, and when they may be tried again."""
+    _now: float = 0.0
+    _due: float | None = None
 
     @property
     def on(self) -> bool:
@@ -174,7 +171,7 @@ class Provisioning:
         if not request or number is None:
             return request is not None
         # Pods may have been created since the last cycle.
-        sets = missing_pods(self._cache, self._cache.latest.jobs.jobs[number])
+        sets = missing_pods(self._cache.latest, self._cache.latest.jobs.jobs[number])
         return all(named == request for named in self._consumes(sets).values())
 
     @property
@@ -230,7 +227,7 @@ class Provisioning:
 
     def _go_on(self, job: str, found: list[Asked], now: float) -> float | None:
         number = self._cache.latest.jobs.number.get(job)
-        subject = self._subjects.subject_of(job)
+        subject = subject_of(self._cache, job)
         if number is None or subject is None:
             del self._lacking[job]
             self._withdraw(job, found)
@@ -238,7 +235,7 @@ class Provisioning:
         uid = subject.reference.uid
         asked = tuple(request for request in found if request.name == request_name(job, uid, request.attempt))
         self._withdraw(job, [request for request in found if request not in asked])
-        sets = missing_pods(self._cache, self._cache.latest.jobs.jobs[number])
+        sets = missing_pods(self._cache.latest, self._cache.latest.jobs.jobs[number])
         lacks, since = self._lacking[job]
         if not self.on and (left := self._naming(number, asked)):
             # Autoscalers leave pods out that name a request, also one that does not exist any more.
@@ -354,21 +351,11 @@ def read(item: ProvisioningRequest) -> Asked | None:
     )
 
 
-def missing_pods(cache: Cache, job: Job) -> dict[Shape, list[Task]]:
+def missing_pods(snapshot: Snapshot, job: Job) -> dict[Shape, list[Task]]:
     """The waiting pods of the minimum that a job lacks, by what a node must offer them."""
-    table, jobs = cache.latest.tasks, cache.latest.jobs
-    tasks = [table.tasks[row] for row in jobs.members[job.index].tolist()]
-    have = Counter(task.role for task in tasks if task.status in (Status.BOUND, Status.SUCCEEDED))
-    lacking = {role.name: role.minimum - have[role.name] for role in jobs.roles[job.index]}
-    left = max(max(job.min_member, 1) - have.total(), sum(max(n, 0) for n in lacking.values()))
-    pods = [task for task in tasks if task.status is Status.PENDING and not task.unborn]
-    # Pods of roles that lack some come first, as many as they lack; the sort keeps the order of the rest.
-    of_role: Counter[str] = Counter()
-    ranked: list[tuple[bool, Task]] = []
-    for task in pods:
-        of_role[task.role] += 1
-        ranked.append((of_role[task.role] > lacking.get(task.role, 0), task))
-    chosen = [task for _, task in sorted(ranked, key=lambda pair: pair[0])][: max(left, 0)]
+    tasks = snapshot.tasks_of(job.index)
+    there = [task for task in tasks if task.status in READY]
+    chosen = choose(job, there, [task for task in tasks if task.status is Status.PENDING and not task.unborn])
     sets: dict[Shape, list[Task]] = defaultdict(list)
     for task in chosen:
         shape = task.shape

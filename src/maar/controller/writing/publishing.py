@@ -1,4 +1,4 @@
-"""Publishes the configuration in use in the ConfigMap `maar-configuration`, while this process leads.
+"""Publishes the configuration in use, and the brakes, in the ConfigMap `maar-configuration`, while this process leads.
 
 It is written only if it says something else, with the version that it replaces, so other Maars in the namespace keep
 their entries. Decisions do not depend on it: without the right to write it, a warning says what commands lose.
@@ -7,19 +7,20 @@ their entries. Decisions do not depend on it: without the right to write it, a w
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import random
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from maar.config.problems import ConfigError
+from maar.controller.settings.brakes import Brakes
 from maar.controller.settings.config_file import ConfigFile
 from maar.controller.settings.published import Published, is_same, published, read_entry, write_entry
 from maar.controller.settings.settings import Settings
 from maar.kube.client.api import Api
-from maar.kube.client.backoff import Backoff
-from maar.kube.client.errors import ApiError, Conflict, NotFound, NotLeading, ServerFault, TooManyRequests, Unreachable
+from maar.kube.client.backoff import Backoff, happens
+from maar.kube.client.errors import NOT_NOW, ApiError, Conflict, NotFound, NotLeading
 from maar.kube.kinds.cluster import CONFIGURATION
 from maar.kube.read.state import entry_of
 from maar.kube.wire.api_resources import CONFIG_MAPS
@@ -30,41 +31,42 @@ logger = logging.getLogger("maar.config")
 
 AGAIN = 600.0
 """Seconds between two looks at the ConfigMap, so that a deleted one comes back. Tuned by hand."""
-NOT_NOW = (Unreachable, ServerFault, TooManyRequests)
 
 
+@dataclass(eq=False, slots=True)
 class Publisher:
-    """Keeps one entry of the ConfigMap up to date."""
+    """Keeps one entry of the ConfigMap up to date.
 
-    def __init__(
-        self,
-        api: Api,
-        config: ConfigFile,
-        settings: Settings,
-        is_first: Callable[[], bool] = lambda: True,
-        clock: Callable[[], float] = time.time,
-        again: float = AGAIN,
-    ) -> None:
-        """`is_first`: whether this process publishes; of several shards only the first does."""
-        self._api = api
-        self._config = config
-        self._settings = settings
-        self._is_first = is_first
-        self._clock = clock
-        self._again = again
-        self._entry = entry_of(settings.scheduler_names)
-        self._changed = asyncio.Event()
-        self._refused = ""
-        config.on_changed.append(self._changed.set)
+    `is_first`: whether this process publishes; of several shards only the first does.
+    """
+
+    _api: Api
+    _config: ConfigFile
+    _settings: Settings
+    is_first: Callable[[], bool] = lambda: True
+    clock: Callable[[], float] = time.time
+    again: float = AGAIN
+    brakes: Brakes = field(default_factory=Brakes)
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    _refused: str = ""
+    _entry: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._entry = entry_of(self._settings.scheduler_names)
+        self._config.on_changed.append(self.look)
+
+    def look(self) -> None:
+        """What is published may have changed."""
+        self._changed.set()
 
     async def run(self) -> None:
         """Publish until cancelled."""
         backoff = Backoff(0.1, 30.0, random.Random(0))
         while True:
             self._changed.clear()
-            wait = self._again
+            wait = self.again
             try:
-                if self._is_first():
+                if self.is_first():
                     await self._publish()
                     backoff.reset()
             except Conflict:  # another Maar has written its own entry
@@ -79,22 +81,16 @@ class Publisher:
                     logger.warning("commands decide with the default configuration: it cannot be published: %s", error)
             except Exception:  # a bug of ours: nothing depends on it, and decisions go on
                 logger.exception("the configuration cannot be published because of a bug")
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(wait):
-                    await self._changed.wait()
+            await happens(self._changed, wait)
 
     async def _publish(self) -> None:
-        new = published(self._config.config, self._settings, self._clock())
+        new = published(self._config.config, self._settings, self.clock(), self.brakes.settings)
         home = self._settings.namespace
         try:
             body = await self._api.get(CONFIG_MAPS.path(home, CONFIGURATION))
         except NotFound:
-            document = {
-                "apiVersion": CONFIG_MAPS.api_version,
-                "kind": CONFIG_MAPS.kind,
-                "metadata": {"name": CONFIGURATION, "namespace": home},
-                "data": {self._entry: write_entry(new)},
-            }
+            metadata = {"name": CONFIGURATION, "namespace": home}
+            document = CONFIG_MAPS.document(metadata, data={self._entry: write_entry(new)})
             await self._api.create(CONFIG_MAPS.path(home), document)
             return
         seen = decode_json(body, ConfigMap)

@@ -3,28 +3,29 @@
 This is part of the outbox. The order is Voda's: halts, scale-ins, starts, scale-outs. Starts and scale-outs are written
 only after all halts and scale-ins are written, so that jobs never request more than the cluster has. If one of those is
 refused, nothing grows, and the next cycle decides again. A job whose queue has room only after evictions waits for
-these too (`limits`). A decision is assumed in the picture at once, so that the next
-cycle sees it, until a watch shows it or the API server refuses it. Notes for the owner (current workers, planned
-workers, why) and holds are written together with the size. Holds that change alone are written at once. Notes that
-change alone are live numbers: all jobs together get one per second, one namespace after the other.
+these too (`limits`). A decision is assumed in the picture at once, so that the next cycle sees it, until a watch shows
+it or the API server refuses it. Notes for the owner (current workers, planned workers, why) and reserved room are
+written together with the size. Reserved room that changes alone is written at once. Notes that change alone are live
+numbers: all jobs together get one per second, one namespace after the other.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
 import msgspec
 
 from maar.controller.reporting.pace import Pace
-from maar.controller.reporting.subjects import Subjects
+from maar.controller.reporting.subjects import of_elastic
 from maar.controller.snapshots.cache import Cache
-from maar.controller.writing.restless import Restless
+from maar.controller.writing.refusals import Restless
 from maar.kube.client.errors import Conflict, NotFound
 from maar.kube.kinds import Identity
-from maar.kube.kinds.elastic import Kept, write_holds
+from maar.kube.kinds.elastic import Kept, write_reserved
 from maar.kube.kinds.kind import Wanted
 from maar.kube.picture.elastic_jobs import ElasticJob, Untrue
 from maar.kube.read.elastic import AssumedJob
@@ -38,7 +39,7 @@ from maar.model.words import count, number
 
 Submit = Callable[[Work, Callable[[Outcome], None]], None]
 Emit = Callable[[Reference, str, str, str], None]
-Holds = tuple[tuple[str, int], ...]
+Reserved = tuple[tuple[str, int], ...]
 NOTES_EVERY = 1.0
 """Seconds between two notes that change alone, of all jobs together."""
 
@@ -69,44 +70,35 @@ class Prepared(NamedTuple):
     done: Callable[[Outcome], None]
 
 
+@dataclass(eq=False, slots=True)
 class Resizes:
     """Carries out the decisions of a plan about elastic jobs."""
 
-    def __init__(
-        self,
-        cache: Cache,
-        subjects: Subjects,
-        submit: Submit,
-        emit: Emit,
-        trigger: Callable[[], None],
-        restless: Restless | None = None,
-    ) -> None:
-        self._restless = restless or Restless(cache)
-        self._dodged: Counter[str] = Counter()
-        """For how many decisions in a row a job had changed before it could be made smaller."""
-        self._cache = cache
-        self._subjects = subjects
-        self._submit = submit
-        self._emit = emit
-        self._trigger = trigger
-        self._noted: dict[str, Target] = {}
-        """The last note to the owner of each job; the job that was noted longest ago comes first."""
-        self._pace = Pace(NOTES_EVERY)
-        self._has_notes = False
-        """Whether notes wait for their turn."""
-        self._going_down = 0
-        """Halts and scale-ins that are not done yet."""
-        self._waiting: dict[str, Prepared] = {}
-        """Starts and scale-outs that wait for halts and scale-ins, by job."""
-        self.on_written: list[Callable[[ElasticJob, Change, ChangeJob], None]] = []
-        """Called for changes that were written."""
-        self.on_smaller: list[Callable[[str, bool], None]] = []
-        """Called for each halt and scale-in: the job, and whether it was written."""
-        self.waits: Callable[[str], bool] = lambda job: False
-        """Whether a job may not grow yet; then `grow` is called."""
+    _cache: Cache
+    _submit: Submit
+    _emit: Emit
+    _trigger: Callable[[], None]
+    _restless: Restless
+    _dodged: Counter[str] = field(default_factory=Counter)
+    """For how many decisions in a row a job had changed before it could be made smaller."""
+    _noted: dict[str, Target] = field(default_factory=dict)
+    """The last note to the owner of each job; the job that was noted longest ago comes first."""
+    _pace: Pace = field(default_factory=lambda: Pace(NOTES_EVERY))
+    _has_notes: bool = False
+    """Whether notes wait for their turn."""
+    _going_down: int = 0
+    """Halts and scale-ins that are not done yet."""
+    _waiting: dict[str, Prepared] = field(default_factory=dict)
+    """Starts and scale-outs that wait for halts and scale-ins, by job."""
+    on_written: list[Callable[[ElasticJob, Change, ChangeJob], None]] = field(default_factory=list)
+    """Called for changes that were written."""
+    on_smaller: list[Callable[[str, bool], None]] = field(default_factory=list)
+    """Called for each halt and scale-in: the job, and whether it was written."""
+    waits: Callable[[str], bool] = field(default_factory=lambda: lambda job: False)
+    """Whether a job may not grow yet; then `grow` is called."""
 
     def send(self, plan: Plan, now: float) -> None:
-        """Carry out a plan's sizes, holds and notes."""
+        """Carry out a plan's sizes, reserved room and notes."""
         self._cache.pool_times.decide(plan, now)
         for key in (key for key, changed in self._cache.changed.items() if changed is None):
             self._noted.pop(key, None)
@@ -206,7 +198,7 @@ class Resizes:
         if found is None:
             self._cache.pool_times.settle(change.job, made=False)
             return None
-        note = notes.pop(change.job, Note(found.standing.holds, {}))
+        note = notes.pop(change.job, Note(found.standing.reserved, {}))
         self._keep(change.job, note)
         if by_hand := _by_hand(found):
             change = change._replace(why=f"{by_hand}: {change.why}" if change.why else by_hand)
@@ -215,9 +207,9 @@ class Resizes:
         kept = kept_after(found, change)
         size = standing.size if change.size is None else change.size
         wanted = Wanted(size, change.suspended, kept, note.annotations, firm)
-        resource, before = self._subjects.of_elastic(found).resource, (standing.size, standing.suspended)
+        resource, before = of_elastic(self._cache.picture, found).resource, (standing.size, standing.suspended)
         work = ChangeJob(found.kind, resource, found.item, found.spec, found.made, before, wanted)
-        assumed = self._assume(found, wanted.size, wanted.suspended, kept, note.holds)
+        assumed = self._assume(found, wanted.size, wanted.suspended, kept, note.reserved)
 
         def done(outcome: Outcome) -> None:
             self._settle(change.job, found.identity, assumed, outcome)
@@ -234,7 +226,7 @@ class Resizes:
             self._cache.picture.elastic.wrote(identity, assumed, outcome.version)
 
     def _report(self, found: ElasticJob, change: Change, work: ChangeJob, outcome: Outcome) -> None:
-        regarding = self._subjects.of_elastic(found).reference
+        regarding = of_elastic(self._cache.picture, found).reference
         self._cache.pool_times.settle(change.job, made=isinstance(outcome, Done))
         if isinstance(outcome, Done):
             self._emit(regarding, "Normal", *_event_of(work, change))
@@ -246,36 +238,36 @@ class Resizes:
         else:
             self._emit(regarding, "Warning", "FailedResize", str(outcome.error))
 
-    def _assume(self, found: ElasticJob, size: int, suspended: bool, kept: Kept, holds: Holds) -> AssumedJob:
-        assumed = AssumedJob(found.item.metadata.uid, size, suspended, kept, holds)
+    def _assume(self, found: ElasticJob, size: int, suspended: bool, kept: Kept, reserved: Reserved) -> AssumedJob:
+        assumed = AssumedJob(found.item.metadata.uid, size, suspended, kept, reserved)
         self._cache.picture.elastic.assume(found.identity, assumed)
         return assumed
 
-    # -- notes and holds
+    # -- notes and reserved room
 
     def _notes(self, plan: Plan) -> dict[str, Note]:
-        holds: dict[str, dict[str, int]] = {}
-        for hold in plan.hold:
-            of = holds.setdefault(hold.job, {})
-            of[hold.place] = of.get(hold.place, 0) + hold.count
+        reserved: dict[str, dict[str, int]] = {}
+        for reserve in plan.reserve:
+            of = reserved.setdefault(reserve.job, {})
+            of[reserve.place] = of.get(reserve.place, 0) + reserve.count
         jobs = self._cache.latest.jobs
-        held = {job.key for job in jobs.jobs if job.elastic is not None and job.elastic.holds}
+        before = {job.key for job in jobs.jobs if job.elastic is not None and job.elastic.reserved}
         if self._cache.shares:
-            held = {job for job in held if self._cache.is_own(job)}
+            before = {job for job in before if self._cache.is_own(job)}
         targets = {target.job: target for target in plan.targets if self._noted.get(target.job) != target}
         found: dict[str, Note] = {}
-        for key in sorted(holds.keys() | held | targets.keys()):
+        for key in sorted(reserved.keys() | before | targets.keys()):
             with self._cache.picture.problems.isolated(RESIZE, key):
                 job = self._cache.picture.elastic_job(key)
                 if job is not None:
-                    kept = tuple(sorted(holds.get(key, {}).items()))
+                    kept = tuple(sorted(reserved.get(key, {}).items()))
                     found[key] = Note(kept, self._annotations(job, kept, targets.get(key)), targets.get(key))
         return found
 
-    def _annotations(self, job: ElasticJob, holds: Holds, target: Target | None) -> dict[str, str | None]:
+    def _annotations(self, job: ElasticJob, reserved: Reserved, target: Target | None) -> dict[str, str | None]:
         changed: dict[str, str | None] = {}
-        if holds != job.standing.holds:
-            changed[known.HOLDS] = write_holds(holds)
+        if reserved != job.standing.reserved:
+            changed[known.HOLDS] = write_reserved(reserved)
         if target is not None:
             # The last note may still be in flight, so that the object does not show it yet.
             last = self._noted.get(target.job)
@@ -285,7 +277,7 @@ class Resizes:
         return changed
 
     def _write_notes(self, notes: dict[str, Note], now: float) -> None:
-        """Write holds that have changed, and the notes of one job."""
+        """Write reserved room that has changed, and the notes of one job."""
         order = {job: place for place, job in enumerate(self._noted)}
         turn = {job.partition("/")[0]: place for job, place in order.items()}
         self._has_notes = False
@@ -331,17 +323,17 @@ class Resizes:
         self._keep(key, note)
         standing, assumed = found.standing, None
         if known.HOLDS in note.annotations:
-            assumed = self._assume(found, standing.size, standing.suspended, standing.kept, note.holds)
+            assumed = self._assume(found, standing.size, standing.suspended, standing.kept, note.reserved)
         self._submit(
-            AnnotateJob(self._subjects.of_elastic(found).path, note.annotations),
+            AnnotateJob(of_elastic(self._cache.picture, found).path, note.annotations),
             lambda outcome: self._settle(key, found.identity, assumed, outcome),
         )
 
 
 class Note(NamedTuple):
-    """What to write on a job: all of its holds, and the annotations that change."""
+    """What to write on a job: all of its reserved room, and the annotations that change."""
 
-    holds: Holds
+    reserved: Reserved
     annotations: dict[str, str | None]
     target: Target | None = None
     """What the annotations tell the owner."""

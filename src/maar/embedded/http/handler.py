@@ -20,7 +20,7 @@ from maar.embedded.http.scales import scale_of, set_scale
 from maar.embedded.http.selectors import Match, matcher
 from maar.embedded.http.tables import table
 from maar.embedded.http.watches import Wanted, Watch
-from maar.embedded.objects.api import Api
+from maar.embedded.objects.api import Api, How
 from maar.embedded.objects.errors import ApiError, Obj, bad_request, invalid, no_such_path, not_allowed, success
 from maar.embedded.objects.evictions import evict
 from maar.embedded.objects.kinds import PODS
@@ -208,7 +208,8 @@ class Handler:
             await asyncio.sleep(0.01)
 
     def _write(self, request: web.BaseRequest, about: Target, query: Mapping[str, str], body: bytes) -> web.Response:
-        dry_run, strict = bool(query.get("dryRun")), query.get("fieldValidation") == "Strict"
+        dry_run = bool(query.get("dryRun"))
+        how = How(about.part, dry_run, strict=query.get("fieldValidation") == "Strict")
         kind, content_type = about.kind, request.content_type
         if about.part in ("binding", "eviction"):
             if request.method != "POST":
@@ -225,18 +226,15 @@ class Handler:
         if about.part == "scale" and request.method in ("PUT", "PATCH"):
             return _json(200, set_scale(self.api, about, body, content_type, dry_run=dry_run))
         if request.method == "POST" and not about.name:
-            item = self.api.create(kind, about.namespace, _object(body, content_type), dry_run=dry_run, strict=strict)
+            item = self.api.create(kind, about.namespace, _object(body, content_type), how)
             return _bytes(201, item.rendered(kind))
         if request.method == "PUT" and about.name:
             before = self.api.store.table(kind).items.get((about.namespace, about.name))
             obj = _object(body, content_type)
-            item = self.api.update(
-                kind, about.namespace, about.name, obj, part=about.part, dry_run=dry_run, strict=strict
-            )
+            item = self.api.update(kind, about.namespace, about.name, obj, how)
             return _bytes(200 if before else 201, item.rendered(kind))
         if request.method == "PATCH" and about.name:
-            manager = query.get("fieldManager", "")
-            item, new = patch(self.api, about, content_type, body, manager=manager, dry_run=dry_run, strict=strict)
+            item, new = patch(self.api, about, content_type, body, how, query.get("fieldManager", ""))
             return _bytes(201 if new else 200, item.rendered(kind))
         raise _not_allowed()
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from maar.embedded.http.patches import applied, json_patch, merge, strategic
 from maar.embedded.http.routes import Target
-from maar.embedded.objects.api import Api
+from maar.embedded.objects.api import Api, How
 from maar.embedded.objects.errors import ApiError, Obj, bad_request, conflict, not_found
 from maar.embedded.objects.metadata import typed
 from maar.embedded.objects.store import Item, decode
@@ -38,16 +38,7 @@ def without_nulls(value: Any) -> Any:
     return [without_nulls(inner) for inner in value] if isinstance(value, list) else value
 
 
-def patch(
-    api: Api,
-    target: Target,
-    content_type: str,
-    body: bytes,
-    *,
-    manager: str = "",
-    dry_run: bool = False,
-    strict: bool = False,
-) -> tuple[Item, bool]:
+def patch(api: Api, target: Target, content_type: str, body: bytes, how: How, manager: str = "") -> tuple[Item, bool]:
     """The patched object, and whether the request created it."""
     kind, key = target.kind, (target.namespace, target.name)
     if content_type not in (JSON_PATCH, MERGE_PATCH, STRATEGIC, *APPLY) or (content_type == STRATEGIC and kind.custom):
@@ -64,8 +55,8 @@ def patch(
         if content_type not in APPLY or target.part:
             raise not_found(kind.group, kind.plural, target.name)
         change.setdefault("metadata", {}).setdefault("name", target.name)
-        made = api.create(kind, target.namespace, without_nulls(change), dry_run=dry_run, strict=strict)
-        if not dry_run:
+        made = api.create(kind, target.namespace, without_nulls(change), how)
+        if not how.dry_run:
             api.applied[made.obj["metadata"]["uid"], manager] = decoded(body, content_type)
         return made, True
     old = current.copy()
@@ -74,8 +65,8 @@ def patch(
     new = _checked(target, without_nulls(new), current)
     if kind.to_store:
         new = kind.to_store(new)
-    written = api.replace(kind, key, current, new, part=target.part, dry_run=dry_run, strict=strict)
-    if content_type in APPLY and not dry_run:
+    written = api.replace(kind, key, current, new, how)
+    if content_type in APPLY and not how.dry_run:
         api.applied[old["metadata"]["uid"], manager] = decoded(body, content_type)
     return written, False
 

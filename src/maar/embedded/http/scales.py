@@ -8,7 +8,7 @@ from maar.embedded.http.patches import json_patch, merge
 from maar.embedded.http.patching import JSON_PATCH, decoded
 from maar.embedded.http.routes import Target
 from maar.embedded.http.selectors import value_at
-from maar.embedded.objects.api import Api
+from maar.embedded.objects.api import Api, How
 from maar.embedded.objects.errors import Obj, bad_request, conflict
 from maar.embedded.objects.store import Item
 
@@ -55,4 +55,4 @@ def set_scale(api: Api, target: Target, body: bytes, content_type: str, *, dry_r
         place = place.setdefault(name, {})
     place[paths.wanted[-1]] = replicas
     key = (target.namespace, target.name)
-    return _scale(api.replace(target.kind, key, item, obj, dry_run=dry_run), target)
+    return _scale(api.replace(target.kind, key, item, obj, How(dry_run=dry_run)), target)

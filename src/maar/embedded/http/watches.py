@@ -8,6 +8,7 @@ with its kind, or when its reader is too slow. A slow reader gets no error, as i
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
@@ -153,8 +154,6 @@ class Watch:
 
 
 async def _woken_by(event: asyncio.Event, deadline: float) -> None:
-    try:
+    with contextlib.suppress(TimeoutError):
         async with asyncio.timeout_at(deadline):
             await event.wait()
-    except TimeoutError:
-        pass

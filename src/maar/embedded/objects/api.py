@@ -6,7 +6,7 @@ Every verb runs in one step of the event loop, so a request takes effect complet
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from maar.embedded.objects import schemas
 from maar.embedded.objects.crds import kinds_of
@@ -24,7 +24,7 @@ from maar.embedded.objects.errors import (
     not_found,
 )
 from maar.embedded.objects.kinds import BUILT_IN, CRDS, NAMESPACES, PRIORITY_CLASSES, Kind
-from maar.embedded.objects.metadata import checked, generated, refuse, stamped, typed
+from maar.embedded.objects.metadata import checked, generated, refuse, stamped, typed, unmet
 from maar.embedded.objects.pods import SYSTEM_PRIORITIES
 from maar.embedded.objects.rules import NONE, RULES
 from maar.embedded.objects.store import Item, Key, Store, with_version
@@ -34,6 +34,19 @@ Change = Callable[[Obj], Obj | None]
 
 NAMESPACES_AT_START = ("default", "kube-node-lease", "kube-public", "kube-system")
 SERVER_SET = ("uid", "creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds")
+
+
+class How(NamedTuple):
+    """How a write is asked for."""
+
+    part: str = ""
+    """The subresource; empty: the object."""
+    dry_run: bool = False
+    strict: bool = False
+    """Refuse fields that the schema does not know."""
+
+
+PLAIN = How()
 
 
 class Api:
@@ -72,7 +85,7 @@ class Api:
             raise not_found(kind.group, kind.plural, name)
         return item
 
-    def create(self, kind: Kind, namespace: str, obj: Obj, *, dry_run: bool = False, strict: bool = False) -> Item:
+    def create(self, kind: Kind, namespace: str, obj: Obj, how: How = PLAIN) -> Item:
         """Store a new object. `strict` refuses fields that the schema of a custom kind does not have."""
         obj = self._incoming(kind, namespace, obj)
         metadata = obj["metadata"]
@@ -88,7 +101,7 @@ class Api:
         name = metadata.get("name") or ""
         refuse(kind, name, checked(obj, kind))
         stamped(obj, kind)
-        self._fill(kind, obj, strict=strict)
+        self._fill(kind, obj, strict=how.strict)
         rules = RULES.get(kind.table, NONE)
         if rules.new:
             rules.new(self, obj)
@@ -96,23 +109,13 @@ class Api:
             refuse(kind, name, rules.check(obj))
         if (namespace, name) in table.items:
             raise already_exists(kind.group, kind.plural, name)
-        if dry_run:
+        if how.dry_run:
             return Item(obj, self.store.version)
         item = self.store.write(kind, (namespace, name), obj)
         self._after_write(kind, obj)
         return item
 
-    def update(
-        self,
-        kind: Kind,
-        namespace: str,
-        name: str,
-        obj: Obj,
-        *,
-        part: str = "",
-        dry_run: bool = False,
-        strict: bool = False,
-    ) -> Item:
+    def update(self, kind: Kind, namespace: str, name: str, obj: Obj, how: How = PLAIN) -> Item:
         """Replace an object, or the part of it that a subresource covers."""
         obj = self._incoming(kind, namespace, obj)
         metadata = obj["metadata"]
@@ -122,15 +125,15 @@ class Api:
             )
         current = self.store.table(kind).items.get((namespace, name))
         if current is None:
-            if kind.create_on_update and not part and not metadata.get("resourceVersion"):
+            if kind.create_on_update and not how.part and not metadata.get("resourceVersion"):
                 metadata["name"] = name
-                return self.create(kind, namespace, obj, dry_run=dry_run, strict=strict)
+                return self.create(kind, namespace, obj, how)
             raise not_found(kind.group, kind.plural, name)
         version = metadata.get("resourceVersion")
         if not version and not kind.unconditional:
             refuse(kind, name, [invalid_value("metadata.resourceVersion", 0, "must be specified for an update")])
         self._same(kind, current, metadata)
-        return self.replace(kind, (namespace, name), current, obj, part=part, dry_run=dry_run, strict=strict)
+        return self.replace(kind, (namespace, name), current, obj, how)
 
     def change(self, kind: Kind, namespace: str, name: str, change: Change, *, part: str = "") -> Item:
         """Change an object with a function, as the controllers in this process do."""
@@ -138,26 +141,16 @@ class Api:
         wanted = change(current.copy())
         if wanted is None:
             return current
-        return self.replace(kind, (namespace, name), current, wanted, part=part)
+        return self.replace(kind, (namespace, name), current, wanted, How(part))
 
-    def replace(
-        self,
-        kind: Kind,
-        key: Key,
-        current: Item,
-        obj: Obj,
-        *,
-        part: str = "",
-        dry_run: bool = False,
-        strict: bool = False,
-    ) -> Item:
+    def replace(self, kind: Kind, key: Key, current: Item, obj: Obj, how: How = PLAIN) -> Item:
         """Write the next state of an object, and keep the fields that only the server sets."""
-        old = current.obj
+        old, part = current.obj, how.part
         new = self._kept(kind, obj, current, part)
         rules = RULES.get(kind.table, NONE)
         if not part and rules.changed:
             rules.changed(new, old)
-        self._fill(kind, new, strict=strict)
+        self._fill(kind, new, strict=how.strict)
         refuse(kind, key[1], checked(new, kind))
         if not part:
             if rules.check:
@@ -169,7 +162,7 @@ class Api:
         self._check_finalizers(kind, new, old)
         if new == old:
             return current
-        if dry_run:
+        if how.dry_run:
             return Item(new, current.version)
         if ready_to_go(kind, new):
             gone = self.remove(kind, key)
@@ -225,8 +218,7 @@ class Api:
     def _same(self, kind: Kind, current: Item, metadata: Obj) -> None:
         """Refuse an update that names another uid or another resourceVersion than the stored object has."""
         have = current.obj["metadata"]
-        if metadata.get("uid") and metadata["uid"] != have["uid"]:
-            why = f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: {have['uid']}"
+        if why := unmet(have, {"uid": metadata.get("uid")}):
             raise conflict(kind.group, kind.plural, have["name"], why)
         if metadata.get("resourceVersion") and metadata["resourceVersion"] != have["resourceVersion"]:
             raise conflict(kind.group, kind.plural, have["name"])

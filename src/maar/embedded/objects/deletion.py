@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from maar.embedded.objects.errors import Obj, conflict
 from maar.embedded.objects.kinds import NAMESPACES, PODS, Kind
-from maar.embedded.objects.metadata import now
+from maar.embedded.objects.metadata import now, unmet
 from maar.embedded.objects.store import Item, Key
 
 if TYPE_CHECKING:
@@ -31,7 +31,8 @@ class Deleted(NamedTuple):
 def delete(api: Api, kind: Kind, key: Key, options: Obj, *, dry_run: bool = False) -> Deleted:
     """Delete an object as far as possible now."""
     item = api.get(kind, *key)
-    _precondition(kind, item, options.get("preconditions") or {})
+    if why := unmet(item.obj["metadata"], options.get("preconditions") or {}):
+        raise conflict(kind.group, kind.plural, key[1], why)
     obj = item.obj
     metadata = obj["metadata"]
     finalizers = _finalizers(metadata.get("finalizers") or [], options)
@@ -52,15 +53,6 @@ def ready_to_go(kind: Kind, obj: Obj) -> bool:
     if not metadata.get("deletionTimestamp") or metadata.get("finalizers") or _spec_finalizers(kind, obj):
         return False
     return not metadata.get("deletionGracePeriodSeconds")
-
-
-def _precondition(kind: Kind, item: Item, wanted: Obj) -> None:
-    metadata = item.obj["metadata"]
-    for name, words in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
-        if wanted.get(name) and wanted[name] != metadata[name]:
-            have = f"{words} in object meta: {metadata[name]}"
-            why = f"Precondition failed: {words} in precondition: {wanted[name]}, {have}"
-            raise conflict(kind.group, kind.plural, metadata["name"], why)
 
 
 def _finalizers(present: list[str], options: Obj) -> list[str]:

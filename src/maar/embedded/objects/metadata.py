@@ -114,6 +114,15 @@ def checked(obj: Obj, kind: Kind) -> list[Cause]:
     return causes
 
 
+def unmet(metadata: Obj, wanted: Obj) -> str:
+    """The first precondition that an object does not meet, in the words of Kubernetes; empty if it meets all."""
+    for name, words in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
+        if wanted.get(name) and wanted[name] != metadata[name]:
+            have = f"{words} in object meta: {metadata[name]}"
+            return f"Precondition failed: {words} in precondition: {wanted[name]}, {have}"
+    return ""
+
+
 def refuse(kind: Kind, name: str, causes: list[Cause]) -> None:
     """Raise an error if there are causes."""
     if causes:

@@ -19,7 +19,7 @@ from maar.embedded.objects.errors import (
     required,
 )
 from maar.embedded.objects.kinds import PODS, PRIORITY_CLASSES
-from maar.embedded.objects.metadata import now
+from maar.embedded.objects.metadata import now, unmet
 from maar.embedded.objects.store import Item
 
 if TYPE_CHECKING:
@@ -187,16 +187,7 @@ def bind(api: Api, namespace: str, name: str, binding: Obj, *, dry_run: bool = F
     metadata = binding.get("metadata") or {}
     item = api.get(PODS, namespace, name)
     old = item.obj
-    uid = old["metadata"]["uid"]
-    if metadata.get("uid") and metadata["uid"] != uid:
-        why = f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: {uid}"
-        raise conflict("", "pods/binding", name, why)
-    version = old["metadata"]["resourceVersion"]
-    if metadata.get("resourceVersion") and metadata["resourceVersion"] != version:
-        wanted = metadata["resourceVersion"]
-        why = (
-            f"Precondition failed: ResourceVersion in precondition: {wanted}, ResourceVersion in object meta: {version}"
-        )
+    if why := unmet(old["metadata"], metadata):
         raise conflict("", "pods/binding", name, why)
     if old["metadata"].get("deletionTimestamp"):
         raise conflict("", "pods/binding", name, f"pod {name} is being deleted, cannot be assigned to a host")

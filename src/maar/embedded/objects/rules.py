@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from maar.embedded.objects.errors import Cause, Obj, forbidden, invalid_value, not_allowed, required
-from maar.embedded.objects.kinds import NAMESPACES, PRIORITY_CLASSES, UPSTREAM_GROUPS
+from maar.embedded.objects.kinds import BUILT_IN, NAMESPACES, PRIORITY_CLASSES, UPSTREAM_GROUPS
 from maar.embedded.objects.metadata import now
 from maar.embedded.objects.pods import change_pod, check_pod, check_pod_change, new_pod
 from maar.kube.kinds.batchjob import labels_of
@@ -35,7 +35,6 @@ class Rules:
 
 
 def no_status(api: Api, obj: Obj) -> None:
-    obj.pop("status", None)
     obj["status"] = {}
 
 
@@ -210,10 +209,7 @@ RULES: dict[tuple[str, str], Rules] = {
     ("policy", "poddisruptionbudgets"): Rules(no_status, check_budget),
     ("coordination.k8s.io", "leases"): Rules(new_lease),
     ("batch", "jobs"): Rules(new_job, check_job),
-    ("apps", "deployments"): Rules(no_status),
-    ("apps", "replicasets"): Rules(no_status),
-    ("apps", "statefulsets"): Rules(no_status),
-    ("apps", "daemonsets"): Rules(no_status),
+    **{kind.table: Rules(no_status) for kind in BUILT_IN if kind.group == "apps"},
     ("apiextensions.k8s.io", "customresourcedefinitions"): Rules(new_crd, check_crd),
 }
 """Rules by table. A kind that is not here has no rules of its own."""

@@ -17,9 +17,10 @@ Later its pods are deleted, and they stay in Terminating until the node is back.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 import msgspec
@@ -55,21 +56,8 @@ class Running:
     stopping: bool = False
 
 
-@dataclass(slots=True)
-class Room:
-    """The resources in use on a node."""
-
-    used: dict[str, int] = field(default_factory=dict)
-
-    def add(self, requests: dict[str, int], sign: int = 1) -> None:
-        """Take resources, or return them with `sign=-1`."""
-        for name, amount in requests.items():
-            self.used[name] = self.used.get(name, 0) + sign * amount
-
-    def short_of(self, requests: dict[str, int], capacity: dict[str, int]) -> str:
-        """The first resource that is short; empty if all fit."""
-        order = sorted(requests, key=lambda name: (name != "pods", name))
-        return next((n for n in order if self.used.get(n, 0) + requests[n] > capacity.get(n, 0)), "")
+Room = Counter[str]
+"""The resources in use on a node."""
 
 
 class Kubelets:
@@ -217,7 +205,7 @@ class Kubelets:
         running = self.pods.pop(uid, None)
         if running is not None:
             _cancel(running)
-            self.rooms[running.node].add(running.requests, -1)
+            self.rooms[running.node].subtract(running.requests)
 
     def _look(self, key: Key) -> None:
         """Take the next step in the life of one pod."""
@@ -252,12 +240,12 @@ class Kubelets:
             return None
         capacity = self.api.store.table(NODES).items["", node].obj["status"]
         offered = allocatable(capacity.get("allocatable") or capacity.get("capacity") or {})
-        if short := room.short_of(requests, offered):
-            counts = f"requested: {requests[short]}, used: {room.used.get(short, 0)}, capacity: {offered.get(short, 0)}"
+        if short := _short_of(room, requests, offered):
+            counts = f"requested: {requests[short]}, used: {room[short]}, capacity: {offered.get(short, 0)}"
             why = f"Node didn't have enough resource: {short}, {counts}"
             self._status(key, partial(lives.rejected, reason=f"OutOf{short}", message=why))
             return None
-        room.add(requests)
+        room.update(requests)
         running = self.pods[item.obj["metadata"]["uid"]] = Running(key, node, requests)
         return running
 
@@ -305,6 +293,12 @@ def _cancel(running: Running) -> None:
     if running.timer is not None:
         running.timer.cancel()
         running.timer = None
+
+
+def _short_of(room: Room, requests: Mapping[str, int], capacity: Mapping[str, int]) -> str:
+    """The first resource that is short; empty if all fit."""
+    order = sorted(requests, key=lambda name: (name != "pods", name))
+    return next((name for name in order if room[name] + requests[name] > capacity.get(name, 0)), "")
 
 
 def _annotated(pod: Obj, name: str) -> float | None:

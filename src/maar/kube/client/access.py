@@ -89,16 +89,16 @@ class Access:
                     await self._reload()
         return {"Authorization": self._authorization} if self._authorization else {}
 
-    async def renew(self, used: Mapping[str, str]) -> bool:
-        """Reloads after a 401 to a request with headers `used`; returns whether different headers are available."""
+    async def renew(self, used: str) -> bool:
+        """Reloads after a 401 to a request with the header `Authorization: used`; returns whether another is there."""
         if self._load is None:
             return False
         async with self._lock:
-            if self._authorization == used.get("Authorization", ""):
+            if self._authorization == used:
                 if self._loaded is not None and self._clock() - self._loaded < RENEW_PAUSE:
                     return False
                 await self._reload()
-            return self._authorization != used.get("Authorization", "")
+            return self._authorization != used
 
     async def _reload(self) -> None:
         assert self._load is not None
@@ -163,8 +163,8 @@ def load_access(
     Sends no request and runs no plugin.
     """
     stated = kubeconfig or environ.get("KUBECONFIG")
-    paths = stated or str(Path(environ.get("HOME", "~")).expanduser() / ".kube" / "config")
-    if any(Path(path).expanduser().exists() for path in paths.split(os.pathsep) if path):
+    paths, exists = _kubeconfig(stated, environ)
+    if exists:
         server, by_plugin = check_kubeconfig(paths, context)
         reread = None if by_plugin else REREAD_SECONDS
         load = from_kubeconfig if by_plugin else from_files
@@ -180,21 +180,21 @@ def load_access(
     return Access(from_account(environ, account).server, load=read, reread=REREAD_SECONDS, clock=clock)
 
 
-def load_namespace(
-    kubeconfig: str | None = None,
-    context: str | None = None,
-    *,
-    environ: Mapping[str, str] = os.environ,
-    account: Path = ACCOUNT,
-) -> str:
+def load_namespace(kubeconfig: str | None = None, context: str | None = None) -> str:
     """The namespace that kubectl would use: that of the context, or of this pod, else `default`."""
-    paths = kubeconfig or environ.get("KUBECONFIG") or str(Path(environ.get("HOME", "~")).expanduser() / ".kube/config")
-    if any(Path(path).expanduser().exists() for path in paths.split(os.pathsep) if path):
+    paths, exists = _kubeconfig(kubeconfig or os.environ.get("KUBECONFIG"), os.environ)
+    if exists:
         return namespace_in(paths, context) or "default"
     try:
-        return read_regular(account / "namespace").decode().strip() or "default"
+        return read_regular(ACCOUNT / "namespace").decode().strip() or "default"
     except (OSError, UnicodeDecodeError):
         return "default"
+
+
+def _kubeconfig(stated: str | None, environ: Mapping[str, str]) -> tuple[str, bool]:
+    """The kubeconfig files, and whether one of them exists."""
+    paths = stated or str(Path(environ.get("HOME", "~")).expanduser() / ".kube" / "config")
+    return paths, any(Path(path).expanduser().exists() for path in paths.split(os.pathsep) if path)
 
 
 def proxy_for(server: str, stated: str | None, environ: Mapping[str, str]) -> str | None:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
 from maar.kube.client.access import Access
 from maar.kube.client.errors import Gone, NotLeading
-from maar.kube.client.streams import Broken, Listed, Page, WatchEvent, event, lines, page
+from maar.kube.client.streams import Broken, Listed, WatchEvent, event, lines, page
 from maar.kube.client.transport import CONNECTIONS, JSON, Transport
 from maar.kube.wire.api_resources import PODS, Resource
 from maar.kube.wire.base import Object
@@ -47,19 +48,13 @@ class Write(NamedTuple):
     """`done` or `failed`"""
 
 
+@dataclass(eq=False, slots=True)
 class Api:
-    def __init__(
-        self,
-        transport: Transport,
-        lost: Callable[[], bool] = lambda: False,
-        writes: Counter[Write] | None = None,
-        sending: Callable[[], None] = lambda: None,
-    ) -> None:
-        self._transport = transport
-        self._lost = lost
-        self._sending = sending
-        self.writes: Counter[Write] = Counter() if writes is None else writes
-        """Every request that is no read, by what it writes."""
+    _transport: Transport
+    _lost: Callable[[], bool] = lambda: False
+    writes: Counter[Write] = field(default_factory=Counter)
+    """Every request that is no read, by what it writes."""
+    _sending: Callable[[], None] = lambda: None
 
     @classmethod
     async def open(cls, access: Access, *, connections: int = CONNECTIONS) -> Api:
@@ -180,22 +175,19 @@ class Api:
         resource: Resource[T],
         namespace: str | None = None,
         *,
-        label_selector: str = "",
         field_selector: str = "",
         limit: int = PAGE,
     ) -> Listed[T]:
         """All objects of a kind at one version, in pages; if the `continue` token expires, again without pages."""
         path = resource.path(namespace)
-        selectors = {"labelSelector": label_selector, "fieldSelector": field_selector}
-        params = {key: value for key, value in selectors.items() if value}
+        params = {"fieldSelector": field_selector} if field_selector else {}
         first = await self._page(resource, path, params | _limit(limit))
         items, following = first.items, first.following
         while following:
             try:
                 part = await self._page(resource, path, params | _limit(limit) | {"continue": following})
             except Gone:
-                first = await self._page(resource, path, params)
-                return Listed(first.items, first.resource_version)
+                return await self._page(resource, path, params)
             items += part.items
             following = part.following
         return Listed(items, first.resource_version)
@@ -206,9 +198,7 @@ class Api:
         resource_version: str,
         namespace: str | None = None,
         *,
-        label_selector: str = "",
         field_selector: str = "",
-        allow_bookmarks: bool = True,
         timeout_seconds: float = 300.0,
         stall_seconds: float | None = None,
         on_open: Callable[[], None] | None = None,
@@ -221,9 +211,8 @@ class Api:
         asked = {
             "watch": "true",
             "resourceVersion": resource_version,
-            "allowWatchBookmarks": "true" if allow_bookmarks else "",
+            "allowWatchBookmarks": "true",
             "timeoutSeconds": str(max(round(timeout_seconds), 1)),
-            "labelSelector": label_selector,
             "fieldSelector": field_selector,
         }
         params = {key: value for key, value in asked.items() if value}
@@ -234,7 +223,7 @@ class Api:
                 for line in whole:
                     yield event(line, resource)
 
-    async def _page(self, resource: Resource[T], path: str, params: dict[str, str]) -> Page[T]:
+    async def _page(self, resource: Resource[T], path: str, params: dict[str, str]) -> Listed[T]:
         return page(await self.get(path, params=params, timeout=LIST_TIMEOUT), resource)
 
 

@@ -113,6 +113,10 @@ class NotLeading(ApiError):
     """The request was not sent, because this process has lost its lease."""
 
 
+NOT_NOW = (Unreachable, ServerFault, TooManyRequests)
+"""Temporary errors: the server restarts, fails or is busy."""
+
+
 class Cause(msgspec.Struct, frozen=True):
     reason: str = ""
     message: str = ""

@@ -19,11 +19,11 @@ import random
 import time
 from collections.abc import Callable
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass, field
 from typing import Generic, TypeVar
 
 from maar.kube.client.api import PAGE, Api
-from maar.kube.client.backoff import Backoff
+from maar.kube.client.backoff import Backoff, happens
 from maar.kube.client.errors import ApiError, Gone, NotFound, ServerFault
 from maar.kube.client.streams import Broken
 from maar.kube.wire.api_resources import Resource
@@ -50,11 +50,8 @@ class Changed(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Removed(Generic[T]):
-    """An object was removed; the namespace is empty for cluster-scoped kinds."""
-
     namespace: str
     name: str
-    uid: str
     object: T | Broken
 
 
@@ -98,56 +95,47 @@ class Counts:
     errors: int = 0
 
 
+@dataclass(eq=False, slots=True)
 class Informer(Generic[T]):
     """Feeds `sink` with all objects of a kind; `run` it as a task."""
 
-    def __init__(
-        self,
-        api: Api,
-        resource: Resource[T],
-        sink: Callable[[Delta[T]], None],
-        *,
-        namespace: str | None = None,
-        label_selector: str = "",
-        field_selector: str = "",
-        seed: int = 0,
-        pace: Pace = Pace(),  # noqa: B008
-        page: int = PAGE,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self.api = api
-        self.resource = resource
-        self.synced = asyncio.Event()
-        """Set when the first list has reached the sink, or the kind is not served."""
-        self.counts = Counts()
-        self.error = ""
-        """The last error; empty after a watch has delivered something."""
-        self._sink = sink
-        self._namespace = namespace
-        self._labels = label_selector
-        self._fields = field_selector
-        self._pace = pace
-        self._page = page
-        self._clock = clock
-        self._dice = random.Random(f"{resource}{seed}")
-        self._version = ""
-        self._opened: float | None = None
-        """When the current or last watch was opened."""
-        self._asked: list[asyncio.Future[None]] = []
-        """Each is done once a list that began after it was asked for has reached the sink."""
-        self._interrupt = asyncio.timeout(None)
-        self._hurry = asyncio.Event()
-        self._missing: float | None = None
-        """When the server was first found not to serve the kind."""
-        self._heard = clock()
+    api: Api
+    resource: Resource[T]
+    _sink: Callable[[Delta[T]], None]
+    namespace: str | None = None
+    field_selector: str = ""
+    seed: InitVar[int] = 0
+    pace: Pace = Pace()
+    page: int = PAGE
+    clock: Callable[[], float] = time.monotonic
+    synced: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the first list has reached the sink, or the kind is not served."""
+    counts: Counts = field(default_factory=Counts)
+    error: str = ""
+    """The last error; empty after a watch has delivered something."""
+    _version: str = ""
+    _opened: float | None = None
+    """When the current or last watch was opened."""
+    _asked: list[asyncio.Future[None]] = field(default_factory=list)
+    """Each is done once a list that began after it was asked for has reached the sink."""
+    _interrupt: asyncio.Timeout = field(default_factory=lambda: asyncio.timeout(None))
+    _hurry: asyncio.Event = field(default_factory=asyncio.Event)
+    _missing: float | None = None
+    """When the server was first found not to serve the kind."""
+    _dice: random.Random = field(init=False)
+    _heard: float = field(init=False)
+
+    def __post_init__(self, seed: int) -> None:
+        self._dice = random.Random(f"{self.resource}{seed}")
+        self._heard = self.clock()
 
     def lag_seconds(self) -> float:
         """Seconds since the server last sent something: the maximum age of the sink's data."""
-        return self._clock() - self._heard
+        return self.clock() - self._heard
 
     async def run(self) -> None:
         """Runs until cancelled, or until the server no longer serves the kind; then removes all of its objects."""
-        backoff = Backoff(self._pace.first, self._pace.most, self._dice)
+        backoff = Backoff(self.pace.first, self.pace.most, self._dice)
         while True:
             wait, self._opened = 0.0, None
             is_asked, has_listed = bool(self._asked), False
@@ -171,7 +159,7 @@ class Informer(Generic[T]):
                 wait = error.retry_after
             if self._worked(version):
                 backoff.reset()
-                wait = max(wait, self._dice.uniform(0.0, self._pace.jitter))
+                wait = max(wait, self._dice.uniform(0.0, self.pace.jitter))
             else:
                 wait = backoff.next(wait)
             is_new = bool(self._asked) and (has_listed or not is_asked)
@@ -180,9 +168,7 @@ class Informer(Generic[T]):
     async def _pause(self, seconds: float) -> None:
         """Wait, until somebody asks for a list: a take-over does not wait because earlier requests have failed."""
         self._hurry.clear()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._hurry.wait()
+        await happens(self._hurry, seconds)
 
     async def list_again(self) -> None:
         """List everything again, and return when the sink has it: the list shows all that happened before this call."""
@@ -209,13 +195,13 @@ class Informer(Generic[T]):
         """Whether the watch that started from `version` made progress, however it ended."""
         if self._opened is None or not self._version:
             return False
-        return self._version != version or self._clock() - self._opened >= self._pace.healthy
+        return self._version != version or self.clock() - self._opened >= self.pace.healthy
 
     def _is_gone(self) -> bool:
         """Whether the kind has not been found for longer than `Pace.gone`; if so, tells the sink."""
-        now = self._clock()
+        now = self.clock()
         self._missing = now if self._missing is None else self._missing
-        if now - self._missing < self._pace.gone:
+        if now - self._missing < self.pace.gone:
             return False
         log.warning("%s: no longer served", self.resource)
         self._sink(Replaced([]))
@@ -223,17 +209,11 @@ class Informer(Generic[T]):
         return True
 
     async def _list(self) -> None:
-        listed = await self.api.list(
-            self.resource,
-            self._namespace,
-            label_selector=self._labels,
-            field_selector=self._fields,
-            limit=self._page,
-        )
+        listed = await self.api.list(self.resource, self.namespace, field_selector=self.field_selector, limit=self.page)
         self.counts.lists += 1
         self._missing = None
         self.counts.broken += sum(isinstance(item, Broken) for item in listed.items)
-        self._heard = self._clock()
+        self._heard = self.clock()
         self._sink(Replaced(listed.items))
         self._version = listed.resource_version
         self.synced.set()
@@ -244,18 +224,17 @@ class Informer(Generic[T]):
         watch = self.api.watch(
             kind,
             self._version,
-            self._namespace,
-            label_selector=self._labels,
-            field_selector=self._fields,
-            timeout_seconds=self._pace.watch * self._dice.uniform(1.0, 2.0),
-            stall_seconds=self._pace.stall,
+            self.namespace,
+            field_selector=self.field_selector,
+            timeout_seconds=self.pace.watch * self._dice.uniform(1.0, 2.0),
+            stall_seconds=self.pace.stall,
             on_open=self._is_open,
         )
         counts.resumes += counts.watches >= counts.lists
         counts.watches += 1
         async with aclosing(watch) as events:
             async for event in events:
-                self._heard, self.error = self._clock(), ""
+                self._heard, self.error = self.clock(), ""
                 item = event.object
                 if item is None:
                     counts.bookmarks += 1
@@ -264,13 +243,13 @@ class Informer(Generic[T]):
                     if isinstance(item, Broken):
                         self._check(item)
                     if event.type == "DELETED":
-                        sink(_removed(item))
+                        sink(Removed(item.namespace, item.name, item))
                     else:
                         sink(Changed(item))
                 self._version = event.resource_version or self._version
 
     def _is_open(self) -> None:
-        self._opened = self._heard = self._clock()
+        self._opened = self._heard = self.clock()
         self._missing = None
 
     def _check(self, item: Broken) -> None:
@@ -278,7 +257,7 @@ class Informer(Generic[T]):
         self.counts.broken += 1
         if not item.name:
             self._version = ""
-            raise ServerFault(item.error, verb="WATCH", path=self.resource.path(self._namespace))
+            raise ServerFault(item.error, verb="WATCH", path=self.resource.path(self.namespace))
 
     def _failed(self, error: ApiError) -> None:
         self.counts.errors += 1
@@ -286,10 +265,3 @@ class Informer(Generic[T]):
         if message != self.error:
             log.warning("%s: retrying: %s", self.resource, message)
         self.error = message
-
-
-def _removed(item: T | Broken) -> Removed[T]:
-    if isinstance(item, Broken):
-        return Removed(item.namespace, item.name, item.uid, item)
-    metadata = item.metadata
-    return Removed(metadata.namespace, metadata.name, metadata.uid, item)

@@ -50,10 +50,12 @@ class Broken(msgspec.Struct, frozen=True):
 
 
 class Listed(NamedTuple, Generic[T]):
-    """All objects of a kind at one version."""
+    """Objects of a kind at one version: all of them, or one page."""
 
     items: list[T | Broken]
     resource_version: str
+    following: str = ""
+    """The `continue` token of the next page; empty on the last page."""
 
 
 class WatchEvent(NamedTuple, Generic[T]):
@@ -63,13 +65,6 @@ class WatchEvent(NamedTuple, Generic[T]):
     object: T | Broken | None
     resource_version: str
     """The version to continue the watch from; empty if the line is malformed."""
-
-
-class Page(NamedTuple, Generic[T]):
-    items: list[T | Broken]
-    resource_version: str
-    following: str
-    """The `continue` token of the next page; empty on the last page."""
 
 
 class _ListMeta(msgspec.Struct, rename="camel"):
@@ -101,17 +96,17 @@ _RAW_LIST = msgspec.json.Decoder(_List[Raw])
 _RAW_LINE = msgspec.json.Decoder(_Line[Raw])
 
 
-def page(body: bytes, resource: Resource[T]) -> Page[T]:
+def page(body: bytes, resource: Resource[T]) -> Listed[T]:
     try:
         return _page(body, resource)
     except RecursionError:
         return _page(shallow(body), resource)
 
 
-def _page(body: bytes, resource: Resource[T]) -> Page[T]:
+def _page(body: bytes, resource: Resource[T]) -> Listed[T]:
     try:
         fast = _list_decoder(resource.struct).decode(body)
-        return Page(fast.items or [], fast.metadata.resource_version, fast.metadata.following)
+        return Listed(fast.items or [], fast.metadata.resource_version, fast.metadata.following)
     except (msgspec.DecodeError, UnicodeDecodeError):
         pass
     try:
@@ -119,7 +114,7 @@ def _page(body: bytes, resource: Resource[T]) -> Page[T]:
         items = [_one(bytes(raw), resource) for raw in slow.items or ()]
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         slow, items = _lenient_page(body, resource, error)
-    return Page(items, slow.metadata.resource_version, slow.metadata.following)
+    return Listed(items, slow.metadata.resource_version, slow.metadata.following)
 
 
 def _lenient_page(body: bytes, resource: Resource[T], error: Exception) -> tuple[_List[Any], list[T | Broken]]:

@@ -118,7 +118,7 @@ class Transport:
                     response = await self.pool.ask(head.server, verb, request, check)
                 if response.status < 400:
                     return response.body
-                if response.status != 401 or renewed or not await self.access.renew(_used(head)):
+                if response.status != 401 or renewed or not await self.access.renew(head.authorization):
                     raise refusal(response.status, response.body, verb, path, response.retry_after)
                 renewed = True
 
@@ -152,7 +152,7 @@ class Transport:
                         return
                     body = await _some(connection.chunks(patience), LONGEST_REFUSAL)
                     response = connection.take()
-                if response.status != 401 or renewed or not await self.access.renew(_used(head)):
+                if response.status != 401 or renewed or not await self.access.renew(head.authorization):
                     raise refusal(response.status, body, verb, path, response.retry_after)
                 renewed = True
 
@@ -188,10 +188,6 @@ async def _some(chunks: AsyncIterator[bytes], most: int) -> bytes:
         if size >= most:
             break
     return b"".join(parts)
-
-
-def _used(head: Head) -> Mapping[str, str]:
-    return {"Authorization": head.authorization}
 
 
 def _plain(path: str) -> str:

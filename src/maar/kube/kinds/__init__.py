@@ -1,8 +1,8 @@
 """The kinds of objects that Maar reads, one file each; this module is the one table of them.
 
 A new kind that makes gangs is a new file and one line in `SOURCES`. Discovery, watches, the picture, gang identity and
-its precedence, resizing, status, `maar plan`, rights and the documentation follow from it. Imports `wire` and `model`
-only; `read`, `picture`, `write` and everything above import from here.
+its precedence, resizing, status, `maar plan` and the documentation follow from it; a test compares the rights of the
+chart with it. Imports `wire` and `model` only; `read`, `picture`, `write` and everything above import from here.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from maar.kube.kinds import (
     volcanojob,
 )
 from maar.kube.kinds.gang import GangSpec
-from maar.kube.kinds.kind import GangSource, JobKind, Kind, PodGroupKind, Right
+from maar.kube.kinds.kind import GangSource, JobKind, Kind, Right
 from maar.kube.kinds.kubeflow import jaxjob, mpijob, paddlejob, pytorchjob, tfjob, trainjob, xgboostjob
 from maar.kube.wire import annotations as known
 from maar.kube.wire.api_resources import api_group
@@ -205,22 +205,3 @@ def rights_at_home() -> list[tuple[str, Right]]:
     """What Maar must be allowed to do in its own namespace besides, each with the name of the object."""
     kept = ((kind.only, right) for kind in KINDS if kind.only for right in kind.rights)
     return sorted((*kept, (cluster.CONFIGURATION, cluster.PUBLISHING)))
-
-
-__all__ = [
-    "ALONE",
-    "FAMILIES",
-    "JOB_KINDS",
-    "KINDS",
-    "SOURCES",
-    "WATCHED",
-    "Identity",
-    "PodGroupKind",
-    "kind_named",
-    "owner_kinds",
-    "rights",
-    "rights_at_home",
-    "rights_of_shadow",
-    "rights_to_read",
-    "rights_to_read_at_home",
-]

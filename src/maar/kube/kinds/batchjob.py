@@ -11,7 +11,7 @@ from typing import Any
 from maar.kube.kinds.creating import Member, pod
 from maar.kube.kinds.elastic import ElasticSpec, Role, Stated
 from maar.kube.kinds.gang import GangSpec, from_object, set_minimum
-from maar.kube.kinds.kind import COMPLETED, FAILED, End, Form, JobKind, Numbering, Request, Wanted, merge
+from maar.kube.kinds.kind import End, Form, JobKind, Numbering, Request, Wanted, end_by, merge
 from maar.kube.wire import annotations as known
 from maar.kube.wire.annotations import Notes
 from maar.kube.wire.api_resources import Resource
@@ -96,9 +96,7 @@ def is_gang(annotations: Mapping[str, str]) -> bool:
 
 
 def end(item: BatchJob) -> End | None:
-    if item.status.holds("Complete"):
-        return End(COMPLETED, item.status.ended_at)
-    return End(FAILED, item.status.ended_at) if item.status.holds("Failed") else None
+    return end_by(item.status, "Complete")
 
 
 def look(item: BatchJob, made: Object | None) -> Stated | None:

@@ -21,16 +21,19 @@ PODS = Kind(
     writes={"": ("patch",), "status": ("patch",), "binding": ("create",), "eviction": ("create",)},
 )
 NAMESPACES = Kind(resource=resources.NAMESPACES)
+SERVICES = Kind(resource=resources.SERVICES)
 QUOTAS = Kind(resource=resources.QUOTAS)
 CLAIMS = Kind(resource=resources.CLAIMS, writes={"": ("patch",)})
 VOLUMES = Kind(resource=resources.VOLUMES, writes={"": ("patch",)})
 STORAGE_CLASSES = Kind(resource=resources.STORAGE_CLASSES)
 CSI_NODES = Kind(resource=resources.CSI_NODES)
+CSI_DRIVERS = Kind(resource=resources.CSI_DRIVERS)
+CSI_CAPACITIES = Kind(resource=resources.CSI_CAPACITIES)
 PRIORITY_CLASSES = Kind(resource=resources.PRIORITY_CLASSES)
 BUDGETS = Kind(resource=resources.BUDGETS)
 QUEUES = Kind(
     resource=resources.QUEUES,
-    writes={"": ("create",), "status": ("patch",)},
+    writes={"": ("create", "patch"), "status": ("patch",)},
     unread=frozenset({"affinity", "dequeueStrategy", "extendClusters", "type"}),
 )
 HYPERNODES = Kind(resource=resources.HYPERNODES, family="volcano")

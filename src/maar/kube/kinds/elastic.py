@@ -6,9 +6,10 @@ the `Elastic` of the model is made. An invalid field becomes `broken`, and the j
 
 A job is elastic if it states bounds. The annotations `maar.dev/min-workers` and `maar.dev/max-workers` come before the
 fields of the kind; a missing bound is what the owner asked for at first. A job without bounds that is created
-suspended, with Maar as its scheduler, is rigid: it starts as a whole when the plan says so. So is one that its owner
-stops by `maar.dev/hold: stop`. While its operator would
-give up a job whose size changes, its bounds are its size; it can still be suspended as a whole.
+suspended and names Maar as its scheduler is rigid: it starts as a whole when the plan says so. So is one that its owner
+stops by `maar.dev/hold: stop`. A job that names no scheduler knows nothing of Maar: its owner, or another controller,
+resumes it. While its operator would give up a job whose size changes, its bounds are its size; it can still be
+suspended as a whole.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from maar.kube.wire import annotations as known
 from maar.kube.wire.annotations import Notes, text
 from maar.kube.wire.base import Metadata, Object
 from maar.kube.wire.jobs import PodTemplate
-from maar.kube.wire.pods import Pod
+from maar.kube.wire.pods import DEFAULT_SCHEDULER, Pod
 from maar.kube.wire.values import first, on_hold, runtime, whole
 from maar.model.elastic import Elastic, Past
 from maar.model.jobs import OnHold
@@ -129,11 +130,10 @@ class ElasticSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A worker as the operator will create it."""
     beside: tuple[Pod, ...] = ()
     """Its other pods, as far as its minimum counts them."""
-    pausable: bool = True
     keeps: str = ""
     rigid: bool = False
     kept: Kept = Kept()
-    holds: tuple[tuple[str, int], ...] = ()
+    reserved: tuple[tuple[str, int], ...] = ()
     queue: str = ""
     priority_class: str = ""
     priority: int | None = None
@@ -145,23 +145,12 @@ class ElasticSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     def elastic(self, shape: Shape, beside: tuple[Shape, ...]) -> Elastic:
         """The elastic job of the model, with the shapes of its pods."""
-        return Elastic(
-            min=self.min,
-            max=self.max,
-            shape=shape,
-            size=self.size,
-            requested=self.requested,
-            suspended=self.suspended,
-            rigid=self.rigid,
-            role=self.role,
-            beside=beside,
-            pausable=self.pausable,
-            keeps=self.keeps,
-            pool=self.pool,
-            past=self.kept.past,
-            holds=self.holds,
-            restart=self.restart,
-        )
+        same = {name: getattr(self, name) for name in SAME}
+        return Elastic(**same, shape=shape, beside=beside, past=self.kept.past)
+
+
+SAME = tuple(name for name in Elastic.__struct_fields__ if name in ElasticSpec.__struct_fields__ and name != "beside")
+"""What an object states as the model has it."""
 
 
 def elastic_spec(item: Object, stated: Stated, names: frozenset[str] | None) -> ElasticSpec | None:
@@ -179,7 +168,8 @@ def elastic_spec(item: Object, stated: Stated, names: frozenset[str] | None) -> 
         least, most = _stated(notes, known.MIN_WORKERS, stated.least), _stated(notes, known.MAX_WORKERS, stated.most)
     bounded = any(b.value is not None or b.problem for b in (least, most))
     stops = Notes(item.metadata.annotations).read(known.HOLD, on_hold) is OnHold.STOP
-    if not bounded and (size < 1 or not (stated.suspended or kept.rigid or stops)):
+    starts = stated.suspended and (names is None or scheduler != DEFAULT_SCHEDULER)
+    if not bounded and (size < 1 or not (starts or kept.rigid or stops)):
         return None
     requested = stated.requested or kept.requested or size
     low = high = size
@@ -214,7 +204,7 @@ def elastic_spec(item: Object, stated: Stated, names: frozenset[str] | None) -> 
         keeps=keeps,
         rigid=not bounded,
         kept=kept,
-        holds=read_holds(item),
+        reserved=read_reserved(item),
         queue=stated.queue or _queue(item, template),
         priority_class=stated.priority_class or template.spec.priority_class_name,
         priority=stated.priority,
@@ -280,26 +270,26 @@ def read_kept(item: Object) -> Kept:
         return Kept()
 
 
-def read_holds(item: Object) -> tuple[tuple[str, int], ...]:
+def read_reserved(item: Object) -> tuple[tuple[str, int], ...]:
     """Room that is kept for future workers; none if the annotation is invalid."""
     said = item.metadata.annotations.get(known.HOLDS)
     if not said:
         return ()
     try:
-        holds = msgspec.json.decode(said, type=dict[str, int])
+        reserved = msgspec.json.decode(said, type=dict[str, int])
     except msgspec.DecodeError as error:
         log.warning("%s: the annotation `%s` is ignored: %s", item.key, known.HOLDS, error)
         return ()
-    return tuple(sorted((node, count) for node, count in holds.items() if count > 0))
+    return tuple(sorted((node, count) for node, count in reserved.items() if count > 0))
 
 
 def write_kept(kept: Kept) -> str:
     return msgspec.json.encode(kept).decode()
 
 
-def write_holds(holds: tuple[tuple[str, int], ...]) -> str | None:
+def write_reserved(reserved: tuple[tuple[str, int], ...]) -> str | None:
     """The annotation's text; `None` removes it."""
-    return msgspec.json.encode(dict(holds)).decode() if holds else None
+    return msgspec.json.encode(dict(reserved)).decode() if reserved else None
 
 
 def _stated(notes: Notes, keys: tuple[str, ...], field: Bound) -> Bound:

@@ -16,27 +16,11 @@ from msgspec.inspect import ListType, StructType, UnionType, VarTupleType
 
 from maar.kube.kinds.kind import Kind
 from maar.kube.wire import annotations as known
+from maar.kube.wire.base import Metadata
 
 OBJECT = frozenset({"apiVersion", "kind", "metadata", "spec", "status"})
-METADATA = frozenset(
-    {
-        "annotations",
-        "creationTimestamp",
-        "deletionGracePeriodSeconds",
-        "deletionTimestamp",
-        "finalizers",
-        "generateName",
-        "generation",
-        "labels",
-        "managedFields",
-        "name",
-        "namespace",
-        "ownerReferences",
-        "resourceVersion",
-        "selfLink",
-        "uid",
-    }
-)
+UNREAD = {"deletionGracePeriodSeconds", "finalizers", "generateName", "managedFields", "selfLink"}
+METADATA = frozenset(field.encode_name for field in msgspec.structs.fields(Metadata)) | UNREAD
 PREFIX = "maar.dev/"
 NOTES = frozenset(
     name

@@ -118,13 +118,8 @@ def set_min_resources(gang: GangSpec, field: str, quantities: Quantities | None)
         needs[name] = max(amount, 0)
 
 
-def set_closeness(gang: GangSpec, field: str, wire: NetworkTopology | None) -> None:
-    """The closeness that the object states; an invalid one makes the job invalid."""
-    gang.closeness = closeness(gang, field, wire)
-
-
 def closeness(gang: GangSpec, field: str, wire: NetworkTopology | None) -> Closeness | None:
-    """Volcano's networkTopology; `hard` without a tier asks for nothing, as in Volcano."""
+    """Volcano's networkTopology; an invalid one makes the job invalid. `hard` without a tier asks for nothing."""
     if wire is None:
         return None
     if wire.mode not in ("", "hard", "soft"):

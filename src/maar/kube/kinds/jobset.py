@@ -19,7 +19,7 @@ from maar.kube.kinds.batchjob import Spec as JobSpec
 from maar.kube.kinds.creating import Member, owned
 from maar.kube.kinds.elastic import Role, Stated
 from maar.kube.kinds.gang import GangSpec, broken, from_object, set_minimum
-from maar.kube.kinds.kind import COMPLETED, FAILED, End, Form, Inner, JobKind, Numbering, write_suspend
+from maar.kube.kinds.kind import End, Form, Inner, JobKind, Numbering, end_by, write_suspend
 from maar.kube.wire.api_resources import Resource
 from maar.kube.wire.base import Int, Metadata, Object, Wire
 from maar.kube.wire.jobs import JobStatus
@@ -111,10 +111,8 @@ def parts(item: JobSet) -> dict[str, list[Members]]:
     in_order = item.spec.startup_policy.startup_policy_order == "InOrder"
     found: dict[str, list[Members]] = {}
     for i, job in enumerate(item.spec.replicated_jobs):
-        size, here = (
-            job.template.spec.pods,
-            found.setdefault(job.name if job.depends_on or (in_order and i) else "", []),
-        )
+        size = job.template.spec.pods
+        here = found.setdefault(job.name if job.depends_on or (in_order and i) else "", [])
         if size > 1 and is_exclusive(item, job):
             here.append(Members(job, job.replicas))
             found.setdefault(_followers(job.name), []).append(Members(job, job.replicas * (size - 1)))
@@ -166,9 +164,7 @@ def gangs(item: JobSet) -> list[GangSpec]:
 
 
 def end(item: JobSet) -> End | None:
-    if item.status.holds("Completed"):
-        return End(COMPLETED, item.status.ended_at)
-    return End(FAILED, item.status.ended_at) if item.status.holds("Failed") else None
+    return end_by(item.status, "Completed")
 
 
 def look(item: JobSet, made: Object | None) -> Stated | None:
@@ -184,9 +180,7 @@ def look(item: JobSet, made: Object | None) -> Stated | None:
         role=workers.job.name,
         part=name,
         suspended=item.spec.suspend,
-        # Only a JobSet with a startup policy tells.
-        ran=any(c.type in ("StartupPolicyCompleted", "StartupPolicyInProgress") for c in item.status.conditions)
-        or None,
+        ran=any(c.type in STARTED for c in item.status.conditions) or None,
         beside=tuple(_role(item, m) for m in left if m is not workers),
         resizable=False,
     )

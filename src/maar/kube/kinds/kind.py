@@ -20,6 +20,7 @@ from maar.kube.kinds.status import Tally
 from maar.kube.wire import annotations as known
 from maar.kube.wire.api_resources import Resource
 from maar.kube.wire.base import Object
+from maar.kube.wire.jobs import JobStatus
 from maar.kube.wire.pods import Pod
 from maar.model.jobs import Phase
 
@@ -175,6 +176,13 @@ class End(NamedTuple):
 
 
 COMPLETED, FAILED, DELETED = "completed", "failed", "deleted"
+
+
+def end_by(status: JobStatus, completed: str) -> End | None:
+    """How a job has ended whose conditions are `completed`, as its kind calls it, and `Failed`."""
+    if status.holds(completed):
+        return End(COMPLETED, status.ended_at)
+    return End(FAILED, status.ended_at) if status.holds("Failed") else None
 
 
 class Request(msgspec.Struct, frozen=True):

@@ -56,10 +56,6 @@ def says(item: PluginsGroup, phase: Phase) -> bool:
     return item.status.phase == phase_of(phase)
 
 
-def tally(item: PluginsGroup) -> Tally:
-    return Tally.of(item.status)
-
-
 KIND = PodGroupKind(
     family="scheduler-plugins",
     resource=Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup", True, PluginsGroup),
@@ -71,5 +67,5 @@ KIND = PodGroupKind(
     enter=lambda pod, name: with_metadata(pod, labels={known.PLUGINS_GROUP: name}),
     missing=lambda namespace, name, pods: does_not_exist(namespace, name),
     gang=gang,
-    status=StatusRules(of=status_of, says=says, tally=tally),
+    status=StatusRules(of=status_of, says=says, tally=lambda item: Tally.of(item.status)),
 )

@@ -53,3 +53,8 @@ def runs(phase: Phase) -> bool:
 def time_text(at: float) -> str:
     """A time as Kubernetes writes it."""
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def micro_time_text(at: float) -> str:
+    """A time with microseconds, as Kubernetes writes it."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -19,7 +19,7 @@ ACCELERATOR = "vodascheduler/accelerator"
 
 
 class Said(msgspec.Struct, kw_only=True):
-    """What a job states in Voda's variables."""
+    """What a job states in Voda's variables; the fields are those of `Stated`."""
 
     least: Bound = Bound()
     most: Bound = Bound()

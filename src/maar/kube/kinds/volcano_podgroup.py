@@ -24,7 +24,6 @@ from maar.kube.kinds.gang import (
     closeness,
     does_not_exist,
     from_object,
-    set_closeness,
     set_min_resources,
     set_minimum,
 )
@@ -111,7 +110,7 @@ def gang(item: VolcanoGroup) -> GangSpec:
             broken(made, f"spec.minTaskMember.{role}", f"expected a number of at least 0, got `{minimum}`")
     made.role_min = {role: max(minimum, 0) for role, minimum in spec.min_task_member.items()}
     set_min_resources(made, "spec.minResources", spec.min_resources)
-    set_closeness(made, "spec.networkTopology", spec.network_topology)
+    made.closeness = closeness(made, "spec.networkTopology", spec.network_topology)
     made.subgroups = _subgroups(made, spec.sub_group_policy)
     made.queue = spec.queue
     made.priority_class, made.ranked = spec.priority_class_name, True
@@ -187,10 +186,6 @@ def says_why(item: VolcanoGroup, phase: Phase, reason: str) -> str | None:
     return next(found, None) if says(item, phase) else None
 
 
-def tally(item: VolcanoGroup) -> Tally:
-    return Tally.of(item.status)
-
-
 KIND = PodGroupKind(
     resource=Resource("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup", True, VolcanoGroup),
     writes={"": ("patch",)},
@@ -203,5 +198,5 @@ KIND = PodGroupKind(
     missing=missing,
     gang=gang,
     # Volcano's PodGroup has no status subresource.
-    status=StatusRules(of=status_of, says=says, says_why=says_why, tally=tally, sub=None),
+    status=StatusRules(of=status_of, says=says, says_why=says_why, tally=lambda item: Tally.of(item.status), sub=None),
 )

@@ -14,21 +14,19 @@ import msgspec
 
 from maar.kube.kinds.creating import Member, pod
 from maar.kube.kinds.elastic import ElasticSpec, Role, Stated
-from maar.kube.kinds.gang import GangSpec, NetworkTopology, from_object, set_closeness, set_minimum
+from maar.kube.kinds.gang import GangSpec, NetworkTopology, closeness, from_object, set_minimum
 from maar.kube.kinds.kind import COMPLETED, FAILED, End, Form, JobKind, Numbering, Request, Right, Wanted, json_patch
 from maar.kube.kinds.status import CountingStatus
 from maar.kube.wire import annotations as known
 from maar.kube.wire.api_resources import Plain, Resource
 from maar.kube.wire.base import Int, Object, Wire
 from maar.kube.wire.jobs import PodTemplate
-from maar.kube.wire.pods import Pod
+from maar.kube.wire.pods import DEFAULT_SCHEDULER, Pod
 
 ENDS = ("Completed", "Terminated", "Failed")
 PAUSED = ("Aborting", "Aborted")
 WORKER = "worker"
 NAME_LABEL, INDEX_LABEL = "volcano.sh/job-name", "volcano.sh/task-index"
-DEFAULT_SCHEDULER = PodTemplate().spec.scheduler_name
-"""What a template that names no scheduler has."""
 
 
 class Task(Wire, frozen=True):
@@ -76,7 +74,7 @@ def gangs(item: VolcanoJob) -> tuple[GangSpec]:
         made.minimum = None
     stated = {t.name: t.min_available for t in spec.tasks if t.min_available is not None}
     made.role_min = {name: max(minimum, 0) for name, minimum in stated.items()}
-    set_closeness(made, "spec.networkTopology", spec.network_topology)
+    made.closeness = closeness(made, "spec.networkTopology", spec.network_topology)
     made.queue = spec.queue
     made.priority_class = spec.priority_class_name
     return (made,)
@@ -160,14 +158,8 @@ def _command(item: VolcanoJob, action: str) -> Request:
     meta, job = item.metadata, KIND.resource
     target = {"apiVersion": job.api_version, "kind": job.kind, "name": item.name, "uid": meta.uid, "controller": True}
     name = f"{item.name[:200]}-{action.lower()}-{meta.resource_version or '0'}"
-    body = {
-        "apiVersion": COMMANDS.api_version,
-        "kind": COMMANDS.kind,
-        "metadata": {"name": name, "namespace": item.namespace, "ownerReferences": [target]},
-        "action": action,
-        "target": target,
-        "reason": "Maar",
-    }
+    metadata = {"name": name, "namespace": item.namespace, "ownerReferences": [target]}
+    body = COMMANDS.document(metadata, action=action, target=target, reason="Maar")
     return Request(COMMANDS.path(item.namespace), body, create=True)
 
 

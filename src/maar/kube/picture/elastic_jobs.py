@@ -232,7 +232,7 @@ class ElasticJobs:
         source, item = job.source, self._item(job)
         if not self._naming or not isinstance(source, JobKind) or item is None:
             return []
-        names = {job.name, *(o.name for o in self._owners.inside_of(source, item))}
+        names = {job.name, *(o.name for o in self._owners.inside(Owner.of(source, item)))}
         found = {group for name in names for group in self._naming.get((job.namespace, name), ())}
         whole = job._replace(part="")
         return [group for group in found if (gang := self._gangs.get(group)) and self._groups.job_of(gang) == whole]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Iterator, KeysView, Mapping
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -20,9 +21,10 @@ from maar.kube.picture.images import Images
 from maar.kube.picture.pods import Pods
 from maar.kube.picture.problems import Problems
 from maar.kube.picture.roster import Roster
+from maar.kube.picture.siblings import Siblings
 from maar.kube.read.elastic import with_elastic
 from maar.kube.read.jobs import Gang, alone, gang_of
-from maar.kube.read.knowledge import Knowledge, Learning
+from maar.kube.read.knowledge import Learning
 from maar.kube.read.neighbours import Matcher
 from maar.kube.read.shapes import names_of
 from maar.kube.read.tasks import Member, bare_task, task
@@ -35,36 +37,26 @@ GANG = "gang"
 """In the table of problems: a gang that cannot be made of objects that can be read."""
 
 
+@dataclass(eq=False, slots=True)
 class Gangs:
     """The jobs and tasks of all gangs, by identity and by job key."""
 
-    def __init__(
-        self,
-        groups: Groups,
-        roster: Roster,
-        pods: Pods,
-        elastic: ElasticJobs,
-        images: Images,
-        problems: Problems,
-        knowledge: Knowledge | None,
-        dirty: set[Identity],
-        settling: float | None,
-    ) -> None:
-        self._groups = groups
-        self._roster = roster
-        self._pods = pods
-        self._elastic = elastic
-        self._images = images
-        self._problems = problems
-        self._learning = Learning(knowledge)
-        self._dirty = dirty
-        self._settling = settling
-        self._named: dict[str, list[Identity]] = {}
-        """The gangs that would have the same key, in order of precedence: the first one has it."""
-        self._made: dict[Identity, tuple[Gang, tuple[Task, ...]]] = {}
-        self._keys: dict[str, Identity] = {}
-        self._selectors: frozenset[PodSelector] = frozenset()
-        self._matcher = Matcher(())
+    _groups: Groups
+    _roster: Roster
+    _pods: Pods
+    _elastic: ElasticJobs
+    _images: Images
+    _siblings: Siblings
+    _problems: Problems
+    _learning: Learning
+    _dirty: set[Identity]
+    _settling: float | None
+    _named: dict[str, list[Identity]] = field(default_factory=dict)
+    """The gangs that would have the same key, in order of precedence: the first one has it."""
+    _made: dict[Identity, tuple[Gang, tuple[Task, ...]]] = field(default_factory=dict)
+    _keys: dict[str, Identity] = field(default_factory=dict)
+    _selectors: frozenset[PodSelector] = frozenset()
+    _matcher: Matcher = field(default_factory=lambda: Matcher(()))
 
     # -- look-ups
 
@@ -183,6 +175,8 @@ class Gangs:
             submitted = self._groups.submitted(identity, group, [m.pod for m in members])
             deadline = self._groups.deadline(identity, group, [m.pod for m in members])
             gang = gang_of(key, group, members, pods.priorities, now, submitted, deadline)
+            if source is ALONE and (siblings := self._siblings.of(members[0].pod)):
+                gang.job = msgspec.structs.replace(gang.job, siblings=siblings)
             gang.job = self._groups.with_admission(identity, group, gang.job)
             before = gang.job.broken
             gang.job = with_elastic(gang.job, gang.elastic, shapes, matcher, images)

@@ -220,10 +220,10 @@ class Groups:
         """
         if isinstance(identity.source, JobKind):
             item = self._owners.item((identity.source, f"{identity.namespace}/{identity.name}"))
-            return gang.annotations if item is None else _notes(item)
+            return gang.annotations if item is None else item.metadata.annotations
         if isinstance(identity.source, PodGroupKind):
             owner = self._owners.job_of(gang.namespace, gang.owners) if gang.owners else None
-            return gang.annotations if owner is None else _notes(owner.item)
+            return gang.annotations if owner is None else owner.item.metadata.annotations
         found = map(self._submitted_for, pods)
         return next((notes for notes in found if notes.get(known.HOLD[0])), gang.annotations)
 
@@ -245,7 +245,7 @@ class Groups:
     def _submitted_for(self, pod: Pod) -> Mapping[str, str]:
         owner = self._owners.of_pod(pod)
         outermost = None if owner is None else self._owners.chain(owner)[-1].item
-        return _notes(pod if outermost is None else outermost)
+        return (outermost or pod).metadata.annotations
 
     def parts(self, job: Identity) -> tuple[Identity, ...]:
         source = job.source
@@ -297,10 +297,6 @@ def _invalid(item: Object, reason: str) -> GangSpec:
     made = from_object(item)
     made.broken, made.minimum = reason, None
     return made
-
-
-def _notes(item: Object) -> Mapping[str, str]:
-    return item.metadata.annotations
 
 
 def _for_outer(gang: GangSpec, item: Object) -> GangSpec:

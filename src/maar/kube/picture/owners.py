@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from maar.kube.kinds import AnyJobKind, Identity, named_by_label, owner_kinds
+from maar.kube.kinds import JOB_KINDS, AnyJobKind, Identity, named_by_label, owner_kinds
+from maar.kube.kinds.kind import DELETED, End
 from maar.kube.picture.store import Store
 from maar.kube.wire.base import Object, OwnerReference
 from maar.kube.wire.pods import Pod
@@ -22,6 +23,10 @@ class Owner(NamedTuple):
     namespace: str
     name: str
     item: Any = None
+
+    @classmethod
+    def of(cls, kind: AnyJobKind, item: Object) -> Owner:
+        return cls(kind, item.namespace, item.name, item)
 
     @property
     def place(self) -> tuple[AnyJobKind, str]:
@@ -51,7 +56,7 @@ class Owners:
         for item, add in ((before, False), (after, True)):
             if item is None:
                 continue
-            owner = Owner(kind, item.namespace, item.name, item)
+            owner = Owner.of(kind, item)
             for parent in _parents(item):
                 children = self._children.setdefault(parent, {})
                 if add:
@@ -82,6 +87,16 @@ class Owners:
     def item(self, place: tuple[AnyJobKind, str]) -> Any:
         """The object of that kind and key, if it exists."""
         return self._store.of(place[0]).get(place[1])
+
+    def job(self, namespace: str, name: str, uid: str) -> Owner | None:
+        """The object of a job, if it exists."""
+        found = (Owner(kind, namespace, name, self.item((kind, f"{namespace}/{name}"))) for kind in JOB_KINDS)
+        return next((o for o in found if o.item is not None and o.item.metadata.uid == uid), None)
+
+    def end_of(self, namespace: str, name: str, uid: str) -> End | None:
+        """How the object of a job has ended; `None` if it has not."""
+        owner = self.job(namespace, name, uid) if uid else None
+        return End(DELETED) if owner is None else owner.kind.end_of(owner.item)
 
     def find(self, namespace: str, reference: OwnerReference) -> Owner | None:
         """The object that a reference means, if it exists."""
@@ -131,12 +146,9 @@ class Owners:
                         todo.append(child)
                         yield child
 
-    def inside_of(self, kind: AnyJobKind, item: Object) -> Iterator[Owner]:
-        return self.inside(Owner(kind, item.namespace, item.name, item))
-
     def made_by(self, kind: AnyJobKind, item: Object) -> Owner | None:
         """What an object of a kind that delegates made: the object that states its gangs."""
-        outer = Owner(kind, item.namespace, item.name, item)
+        outer = Owner.of(kind, item)
         inside = (o for o in self.inside(outer) if kind.delegates and not o.kind.delegates)
         return next((o for o in inside if self.chain(o)[-1].place == outer.place), None)
 
@@ -170,6 +182,11 @@ class Owners:
 def describer(chain: list[Owner]) -> Owner:
     """Of an owner and all that made it, the one that states the gangs."""
     return next((owner for owner in reversed(chain) if not owner.kind.delegates), chain[-1])
+
+
+def name_and_uid(owner: Owner | OwnerReference | None) -> tuple[str, str]:
+    """Of the object that the owner of a job submitted; empty if Maar does not know its kind."""
+    return (owner.name, owner.item.metadata.uid) if isinstance(owner, Owner) else ("", "")
 
 
 def _parents(item: Object) -> Iterator[str]:

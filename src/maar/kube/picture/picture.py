@@ -8,6 +8,7 @@ This is the front, which says what an object matters to. Behind it are parts, ea
 
     Store          all objects, by kind and key
     Images         images that pods use, and the nodes that have them
+    Siblings       pods that belong together, by controllers and Services
     Surroundings   nodes, queues, budgets and all else that is neither job nor task
     Owners         which object made which, from pods to jobs
     Groups         the gangs that objects state
@@ -19,28 +20,13 @@ This is the front, which says what an object matters to. Behind it are parts, ea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import msgspec
 
 from maar.kube.kinds import ALONE, JOB_KINDS, AnyKind, Identity
-from maar.kube.kinds.cluster import (
-    CLAIMS,
-    HYPERNODES,
-    NAMESPACES,
-    NODE_METRICS,
-    NODES,
-    PODS,
-    PRIORITY_CLASSES,
-    PROVISIONING_REQUESTS,
-    QUEUES,
-    QUOTAS,
-    SHARD_MAPS,
-    SHARDS,
-    STORAGE_CLASSES,
-    VOLUMES,
-)
+from maar.kube.kinds import cluster as kinds
 from maar.kube.kinds.kind import JobKind, PodGroupKind
 from maar.kube.picture.elastic_jobs import ElasticJob, ElasticJobs
 from maar.kube.picture.gangs import Gangs
@@ -50,9 +36,11 @@ from maar.kube.picture.owners import Owner, Owners
 from maar.kube.picture.pods import Assumed, Pods
 from maar.kube.picture.problems import Problems
 from maar.kube.picture.roster import Roster
+from maar.kube.picture.siblings import Siblings
 from maar.kube.picture.store import Store
 from maar.kube.picture.surroundings import Surroundings
-from maar.kube.read.knowledge import Knowledge
+from maar.kube.read.facts import without_facts
+from maar.kube.read.knowledge import Knowledge, Learning
 from maar.kube.read.queues import may_admit
 from maar.kube.read.storage.state import KINDS as STORAGE_KINDS
 from maar.kube.read.storage.state import Storage
@@ -63,14 +51,23 @@ from maar.kube.wire.base import Object, OwnerReference
 from maar.kube.wire.pods import Pod
 from maar.model.loads import Load
 from maar.model.nodes import Node
-from maar.model.plan import Lock
 from maar.model.snapshot import Changed, Cluster
 
 SETTLING = 2.0
 """Seconds without a new pod after which a gang of unknown size is taken to be complete."""
 
 
-MISSING = frozenset((*STORAGE_KINDS, PRIORITY_CLASSES, HYPERNODES, NODE_METRICS, SHARD_MAPS, SHARDS))
+MISSING = frozenset(
+    (
+        *STORAGE_KINDS,
+        kinds.PRIORITY_CLASSES,
+        kinds.HYPERNODES,
+        kinds.NODE_METRICS,
+        kinds.SERVICES,
+        kinds.SHARD_MAPS,
+        kinds.SHARDS,
+    )
+)
 """Kinds whose objects count as missing if they do not decode: pods that need one of them wait."""
 
 
@@ -112,24 +109,32 @@ class Picture:
         self.assumed: dict[str, Assumed] = {}
         """What was decided for pods and is not seen yet."""
         of = self.objects.of
-        self.storage = Storage(of(CLAIMS), of(VOLUMES), of(STORAGE_CLASSES), self.assumed)
-        self._names = scheduler_names
+        self.storage = Storage(
+            of(kinds.CLAIMS),
+            of(kinds.VOLUMES),
+            of(kinds.STORAGE_CLASSES),
+            of(kinds.CSI_DRIVERS),
+            of(kinds.CSI_CAPACITIES),
+            self.assumed,
+        )
+        self.names = scheduler_names
         self.problems = problems or Problems()
         self._dirty: set[Identity] = set()
         """Gangs that the next cycle makes again; every part that sees a gang change marks it here."""
         self._images = Images()
+        self._siblings = Siblings()
         self._around = Surroundings(self.objects, self.storage, self._images, self.problems, ours, scheduler_names)
-        self._owners = Owners(self.objects)
-        self._groups = Groups(self._owners, self.problems, scheduler_names)
-        self.elastic = ElasticJobs(self.objects, self._owners, self._groups, self._dirty)
+        self.owners = Owners(self.objects)
+        self._groups = Groups(self.owners, self.problems, scheduler_names)
+        self.elastic = ElasticJobs(self.objects, self.owners, self._groups, self._dirty)
         self._roster = Roster(self._groups, self._dirty)
         self._pods = Pods(
-            self.objects, self.assumed, self._around.nodes, self._images, self.storage, self._owners, self._groups,
+            self.objects, self.assumed, self._around.nodes, self._images, self.storage, self.owners, self._groups,
             self._roster, self.problems, scheduler_names,
         )  # fmt: skip
         self._gangs = Gangs(
-            self._groups, self._roster, self._pods, self.elastic, self._images, self.problems, knowledge, self._dirty,
-            settling,
+            self._groups, self._roster, self._pods, self.elastic, self._images, self._siblings, self.problems,
+            Learning(knowledge), self._dirty, settling,
         )  # fmt: skip
 
     # -- what watches say
@@ -163,10 +168,10 @@ class Picture:
             return True
 
     def _take_in(self, kind: AnyKind, key: str, item: Any, error: str) -> bool:
-        fresh = self._note_images(key, item.status.images) if kind is NODES else False
-        if kind is NODES and item.status.images:
+        fresh = self._note_images(key, item.status.images) if kind is kinds.NODES else False
+        if kind is kinds.NODES and item.status.images:
             item = msgspec.structs.replace(item, status=msgspec.structs.replace(item.status, images=()))
-        if kind is PODS:
+        if kind is kinds.PODS:
             item = item.slim()
         there = self.objects.of(kind)
         before = there.get(key)
@@ -189,7 +194,7 @@ class Picture:
         before = self.objects.of(kind).pop(key, None)
         self.problems.undecoded.pop((kind, key), None)
         try:
-            if kind is NODES:
+            if kind is kinds.NODES:
                 self._note_images(key, None)
             return before is not None and self._note(kind, key, before, None)
         except Exception as bug:
@@ -259,6 +264,7 @@ class Picture:
         self._around.close_nodes(self._pods.full_nodes())
         self.elastic.read_workers(self._pods.shapes)
         self._roster.mark(self._around.cover(self._pods.members.values()))
+        self._roster.mark(self._siblings.concerned(self._pods.members.values()))
         changed = self._gangs.take(now, self._around.covered)
         around = self._around.take(now)
         # Last: what a cycle that fails has not made of it is left to the next.
@@ -280,14 +286,6 @@ class Picture:
         """A kind in the version that the API server serves."""
         return self.served.get(kind, kind.resource)
 
-    def job(self, namespace: str, name: str, uid: str) -> Owner | None:
-        """The object of a job, if it exists."""
-        for kind in JOB_KINDS:
-            item = self.objects.of(kind).get(f"{namespace}/{name}")
-            if item is not None and item.metadata.uid == uid:
-                return Owner(kind, namespace, name, item)
-        return None
-
     def jobs_without_pods(self) -> Iterator[Owner]:
         """Objects that should have pods and have none, nor an object of theirs that pods are made of, in order.
 
@@ -295,27 +293,27 @@ class Picture:
         """
         for kind in JOB_KINDS:
             for _, item in sorted(self.objects.of(kind).items()):
-                owner = Owner(kind, item.namespace, item.name, item)
-                outer = self._owners.chain(owner)[-1]
+                owner = Owner.of(kind, item)
+                outer = self.owners.chain(owner)[-1]
                 planned = any(self._groups.there[part].elastic for part in self._groups.parts(outer.identity()))
-                if planned or kind.end_of(item) is not None or any(self._owners.inside(owner)):
+                if planned or kind.end_of(item) is not None or any(self.owners.inside(owner)):
                     continue
-                pods = (self.objects.of(PODS)[key] for key in self._owners.pods_naming((owner,)))
-                if not any(self._owners.names(pod, owner) for pod in pods):
+                pods = (self.objects.of(kinds.PODS)[key] for key in self.owners.pods_naming((owner,)))
+                if not any(self.owners.names(pod, owner) for pod in pods):
                     yield owner
 
     def group_for(self, owner: Owner) -> PodGroup | None:
         """The PodGroup that belongs to a job, where there is one; not of a job with several gangs."""
-        job = self._owners.chain(owner)[-1].identity()
+        job = self.owners.chain(owner)[-1].identity()
         found = next(iter(sorted(self.elastic.stand_ins(job))), None)
         if found is None or not isinstance(kind := found.source, PodGroupKind):
             return None
         return PodGroup(kind, self.objects.of(kind)[f"{found.namespace}/{found.name}"])
 
     @property
-    def locks(self) -> Mapping[str, Lock]:
-        """The locks that nodes show."""
-        return self._around.locks
+    def noted(self) -> frozenset[str]:
+        """The nodes that show locks or facts."""
+        return frozenset((*self._around.locks, *self._around.facts))
 
     def pod(self, key: str) -> Pod | None:
         """A pod as the last decision saw it; watches may have shown more since."""
@@ -343,14 +341,12 @@ class Picture:
             return None
         if isinstance(identity.source, JobKind):
             item = self.objects.of(identity.source).get(f"{identity.namespace}/{identity.name}")
-            return None if item is None else Owner(identity.source, identity.namespace, identity.name, item)
+            return None if item is None else Owner.of(identity.source, item)
         if (group := self.group_of(job)) is not None:
-            return self._owners.submitted(identity.namespace, group.item.metadata.owner_references)
+            return self.owners.submitted(identity.namespace, group.item.metadata.owner_references)
         members = (self._pods.members.get(pod) for pod in self._roster.pods(identity))
         found = [
-            self._owners.submitted(identity.namespace, m.pod.metadata.owner_references)
-            for m in members
-            if m is not None
+            self.owners.submitted(identity.namespace, m.pod.metadata.owner_references) for m in members if m is not None
         ]
         alone = identity.source is ALONE and not isinstance(found[0] if found else None, Owner)
         return None if alone or not found or any(_uid(o) != _uid(found[0]) for o in found) else found[0]
@@ -368,9 +364,9 @@ class Picture:
     # -- what an object matters to
 
     def _note(self, kind: AnyKind, key: str, before: Any, after: Any) -> bool:
-        if kind is PODS:
+        if kind is kinds.PODS:
             self._pods.note(key, before, after)
-        elif kind is NODES:
+        elif kind is kinds.NODES:
             return self._note_node(key, after)
         elif isinstance(kind, PodGroupKind):
             return self._note_group(kind, before, after)
@@ -380,17 +376,23 @@ class Picture:
             pods = self.storage.note(kind, key, before, after)
             self._pods.dirty.update(pods)
             return bool(pods) or self.storage.stale
-        elif kind is QUEUES:
+        elif kind is kinds.QUEUES:
+            if before is not None and after is not None and _same(without_facts(before), without_facts(after)):
+                self._around.note()
+                return False  # only Maar writes them
             self._around.note_queue()
-        elif kind is QUOTAS:
+        elif kind is kinds.QUOTAS:
             self._around.note()
             return may_admit(before, after)
-        elif kind is PROVISIONING_REQUESTS or kind is SHARD_MAPS:
+        elif kind is kinds.SERVICES:
+            self._siblings.note(before, after)
+            return False  # the next decision about its pods is in time
+        elif kind is kinds.PROVISIONING_REQUESTS or kind is kinds.SHARD_MAPS:
             pass  # Not in the snapshot, but the controller looks at it in each cycle.
-        elif kind is SHARDS:
+        elif kind is kinds.SHARDS:
             return before is None or after is None or before.spec != after.spec
         else:
-            self._pods.outdated |= kind in (PRIORITY_CLASSES, NAMESPACES)
+            self._pods.outdated |= kind in (kinds.PRIORITY_CLASSES, kinds.NAMESPACES)
             self._around.note()
         return True
 
@@ -423,29 +425,37 @@ class Picture:
         """A job that may own pods; false if what changed is only what was assumed about it already."""
         item = after or before
         owner = Owner(kind, item.namespace, item.name, after)
-        self._owners.note(kind, before, after)
-        inside = list(self._owners.inside_of(kind, item))
+        self.owners.note(kind, before, after)
+        inside = list(self.owners.inside(Owner.of(kind, item)))
         # What it made is, or was, part of it; and it is, or was, part of what made it.
-        outer = {o.place: o for seen in (before, after) if seen is not None for o in self._made_by(kind, seen)}
+        chains = (self.owners.chain(Owner.of(kind, seen)) for seen in (before, after) if seen is not None)
+        outer = {o.place: o for chain in chains for o in chain[1:]}
         changes = [c for o in (owner, *inside, *outer.values()) for c in self._groups.note_job(o)]
         if before is None or after is None or any((c.was is None) != (c.made is None) or _turned(c) for c in changes):
-            self._pods.dirty.update(self._owners.pods_naming((owner, *inside)))
+            self._pods.dirty.update(self.owners.pods_naming((owner, *inside)))
         if before is None or after is None or before.metadata.owner_references != after.metadata.owner_references:
             # PodGroups that it owns may belong to another job now.
             jobs = {o.identity() for o in (owner, *inside, *outer.values())}
             moved = self.elastic.mark_moved(jobs)
             self._pods.dirty.update(self._roster.all_pods(moved, jobs) if moved else ())
         if (turned := _hold(before) != _hold(after)) and before is not None and after is not None:
-            self._roster.mark(self._owners.pods_naming((owner, *inside)))  # its pods may be gangs of one
+            self._roster.mark(self.owners.pods_naming((owner, *inside)))  # its pods may be gangs of one
         seen = [self.elastic.note_job(*change) for change in changes]
         for seen_owner in (owner, *outer.values()):
-            self.elastic.note_untrue(seen_owner, self._names)
+            self.elastic.note_untrue(seen_owner, self.names)
         unkept = self._groups.pods_of_unkept(owner.identity())
         self._roster.mark(unkept)  # the changes above are those of gangs that are kept
         return any(seen) or bool(unkept) or turned or (before is None) != (after is None)
 
-    def _made_by(self, kind: JobKind[Any], item: Any) -> list[Owner]:
-        return self._owners.chain(Owner(kind, item.namespace, item.name, item))[1:]
+
+def part_of(picture: Picture, namespaces: Collection[str]) -> Picture:
+    """A picture of some namespaces, and of what is in none. To take it changes nothing in the whole one."""
+    made = Picture(picture.names, settling=None)
+    for kind in picture.served:
+        for item in picture.objects.of(kind).values():
+            if not item.namespace or item.namespace in namespaces:
+                made.put(kind, item)
+    return made
 
 
 def _uid(owner: Owner | OwnerReference | None) -> str:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Set
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -48,56 +49,49 @@ class Assumed(msgspec.Struct, frozen=True):
     uid: str
     status: Status
     node: str = ""
+    chosen: tuple[tuple[str, str], ...] = ()
+    """What counters chose there (`Bind.chosen`)."""
 
 
+@dataclass(eq=False, slots=True)
 class Pods:
     """All pods that count, as last read."""
 
-    def __init__(
-        self,
-        store: Store,
-        assumed: dict[str, Assumed],
-        nodes: Mapping[str, Node],
-        images: Images,
-        storage: Storage,
-        owners: Owners,
-        groups: Groups,
-        roster: Roster,
-        problems: Problems,
-        scheduler_names: frozenset[str] | None,
-    ) -> None:
-        self.members: dict[str, Member] = {}
-        self.dirty: set[str] = set()
-        """Pods to read in the next cycle."""
-        self.outdated = True
-        """Whether priorities or namespaces have changed, so that all pods must be read again."""
-        self.priorities = Priorities(())
-        self.shapes = Shapes(Namespaces((), ()))
-        self._store = store
-        self._pods = store.of(PODS)
-        self._images = images
-        self._owners = owners
-        self._problems = problems
-        self._assumed = assumed
-        self._nodes = nodes
-        self._storage = storage
-        self._groups = groups
-        self._roster = roster
-        self._names = scheduler_names
-        self._choosy: Counter[Shape] = Counter()
-        """Drafts that select other pods, and the number of pods that have each."""
-        self._chosen: dict[Shape, frozenset[PodSelector]] = {}
-        """The selectors of each of these drafts."""
-        self._unread_on: dict[str, str] = {}
-        """Pods whose requests are unknown and that take room, with their nodes."""
-        self._filling: dict[str, str] = {}
-        """Pods that take all of a resource on their nodes, because what they request cannot be read."""
-        self._accepted: dict[str, Assumed] = {}
-        """Binds that the API server accepted, until the object shows its node."""
-        self._redraft: set[str] = set()
-        """Pods whose shape must be made again although their object is the same."""
-        self._unborn: dict[Identity, list[str]] = {}
-        """The pods of suspended jobs that use claims, by the gang that they will be."""
+    _store: Store
+    _assumed: dict[str, Assumed]
+    _nodes: Mapping[str, Node]
+    _images: Images
+    _storage: Storage
+    _owners: Owners
+    _groups: Groups
+    _roster: Roster
+    _problems: Problems
+    _names: frozenset[str] | None
+    members: dict[str, Member] = field(default_factory=dict)
+    dirty: set[str] = field(default_factory=set)
+    """Pods to read in the next cycle."""
+    outdated: bool = True
+    """Whether priorities or namespaces have changed, so that all pods must be read again."""
+    priorities: Priorities = field(default_factory=lambda: Priorities(()))
+    shapes: Shapes = field(default_factory=lambda: Shapes(Namespaces((), ())))
+    _pods: dict[str, Pod] = field(init=False)
+    _choosy: Counter[Shape] = field(default_factory=Counter)
+    """Drafts that select other pods, and the number of pods that have each."""
+    _chosen: dict[Shape, frozenset[PodSelector]] = field(default_factory=dict)
+    """The selectors of each of these drafts."""
+    _unread_on: dict[str, str] = field(default_factory=dict)
+    """Pods whose requests are unknown and that take room, with their nodes."""
+    _filling: dict[str, str] = field(default_factory=dict)
+    """Pods that take all of a resource on their nodes, because what they request cannot be read."""
+    _accepted: dict[str, Assumed] = field(default_factory=dict)
+    """Binds that the API server accepted, until the object shows its node."""
+    _redraft: set[str] = field(default_factory=set)
+    """Pods whose shape must be made again although their object is the same."""
+    _unborn: dict[Identity, list[str]] = field(default_factory=dict)
+    """The pods of suspended jobs that use claims, by the gang that they will be."""
+
+    def __post_init__(self) -> None:
+        self._pods = self._store.of(PODS)
 
     # -- what happens between cycles
 
@@ -142,8 +136,9 @@ class Pods:
         """The API server has accepted a bind. Its object may show that already."""
         pod = self._pods.get(key)
         if pod is not None and pod.metadata.uid == uid and not pod.spec.node_name:
-            self._accepted[key] = Assumed(uid, Status.BOUND, node)
-            if key not in self._assumed:
+            known, bind = self._assumed.get(key), Assumed(uid, Status.BOUND, node)
+            self._accepted[key] = bind if known is None else msgspec.structs.replace(bind, chosen=known.chosen)
+            if known is None:
                 self.assume(key, self._accepted[key])
 
     def confirm(self, pod: Pod) -> bool:
@@ -327,8 +322,9 @@ class Pods:
         if not same or seen or later:
             del self._assumed[key]
             self._accepted.pop(key, None)
+            made.chosen = assumed.chosen if same and seen else made.chosen
             return made
-        made.status, made.node = assumed.status, assumed.node or made.node
+        made.status, made.node, made.chosen = assumed.status, assumed.node or made.node, assumed.chosen
         return made
 
     def _count_choosy(self, of: Member | None, sign: int) -> None:

@@ -7,15 +7,19 @@ they come, since most of what is said about a node changes nothing; the rest is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
+from typing import TypeVar
 
 import msgspec
 
 from maar.kube.kinds.cluster import BUDGETS, HYPERNODES, NODE_METRICS, NODES, QUEUES, QUOTAS, STATE
+from maar.kube.kinds.kind import Kind
 from maar.kube.picture.images import Images
 from maar.kube.picture.problems import Problems
 from maar.kube.picture.store import Store
 from maar.kube.read.budgets import budget, cover
+from maar.kube.read.facts import facts_on
 from maar.kube.read.hypernodes import checked, hypernode
 from maar.kube.read.loads import load
 from maar.kube.read.nodes import lock, node
@@ -24,50 +28,49 @@ from maar.kube.read.state import State, read_state
 from maar.kube.read.storage.state import Storage
 from maar.kube.read.tasks import Member
 from maar.kube.wire import cluster as wire
+from maar.kube.wire.base import Object
 from maar.kube.wire.errors import FieldError
+from maar.model.facts import About, Fact
 from maar.model.loads import Load
 from maar.model.nodes import Node
 from maar.model.plan import Lock
 from maar.model.queues import Queue
 from maar.model.resources import PODS
-from maar.model.snapshot import Budget, Cluster, Quota
+from maar.model.snapshot import Budget, Cluster
 from maar.model.topology import HyperNode
 from maar.model.volumes import Room
 
+T = TypeVar("T")
+W = TypeVar("W", bound=Object)
 
+
+@dataclass(eq=False, slots=True)
 class Surroundings:
     """Everything but jobs and tasks."""
 
-    def __init__(
-        self,
-        store: Store,
-        storage: Storage,
-        images: Images,
-        problems: Problems,
-        ours: Callable[[wire.Node], bool],
-        scheduler_names: frozenset[str] | None,
-    ) -> None:
-        self.nodes: dict[str, Node] = {}
-        """Nodes that are ours."""
-        self.covered: dict[str, tuple[str, ...]] = {}
-        """The budgets of each covered pod."""
-        self.rebuild = True
-        """Whether nodes or queues have changed, so that tables must be built again."""
-        self._stale = True
-        """Whether anything has changed since it was last taken."""
-        self._store = store
-        self._storage = storage
-        self._images = images
-        self._problems = problems
-        self._ours = ours
-        self._names = scheduler_names
-        self.locks: dict[str, Lock] = {}
-        """Locks by node."""
-        self._full: frozenset[str] = frozenset()
-        """Nodes with pods whose requests are unknown."""
-        self._budgets: tuple[Budget, ...] = ()
-        self._measured: tuple[Load, ...] = ()
-        self._last = Cluster()
+    _store: Store
+    _storage: Storage
+    _images: Images
+    _problems: Problems
+    _ours: Callable[[wire.Node], bool]
+    _names: frozenset[str] | None
+    nodes: dict[str, Node] = field(default_factory=dict)
+    """Nodes that are ours."""
+    covered: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """The budgets of each covered pod."""
+    rebuild: bool = True
+    """Whether nodes or queues have changed, so that tables must be built again."""
+    _stale: bool = True
+    """Whether anything has changed since it was last taken."""
+    locks: dict[str, Lock] = field(default_factory=dict)
+    """Locks by node."""
+    facts: dict[str, tuple[Fact, ...]] = field(default_factory=dict)
+    """Facts by node."""
+    _full: frozenset[str] = frozenset()
+    """Nodes with pods whose requests are unknown."""
+    _budgets: tuple[Budget, ...] = ()
+    _measured: tuple[Load, ...] = ()
+    _last: Cluster = field(default_factory=Cluster)
 
     # -- what watches say
 
@@ -92,24 +95,26 @@ class Surroundings:
 
     def note_node(self, name: str, after: wire.Node | None) -> bool:
         """A node changed; false if nothing that counts did."""
-        was = (self.nodes.pop(name, None), self.locks.pop(name, None))
+        was = (self.nodes.pop(name, None), self.locks.pop(name, None), self.facts.pop(name, ()))
         if after is not None and self._ours(after):
             try:
                 if (NODES, name) not in self._problems.undecoded:
                     self.nodes[name] = node(after)
             except FieldError as error:
                 self._problems.found(NODES, after, error, "it takes no pods")
-            held = lock(after)
-            if held is not None:
-                self.locks[name] = held
-        is_ = (self.nodes.get(name), self.locks.get(name))
+            locked, facts = lock(after), facts_on(after.metadata, About.NODE)
+            if locked is not None:
+                self.locks[name] = locked
+            if facts:
+                self.facts[name] = facts
+        is_ = (self.nodes.get(name), self.locks.get(name), self.facts.get(name, ()))
         self._stale |= name in self._store.of(NODE_METRICS)  # its capacity may have changed
         if was == is_:
             return False
         self._stale = True
         if was[0] != is_[0]:
             self.rebuild = self._storage.stale = True
-        return True
+        return was[:2] != is_[:2]
 
     # -- what a cycle takes
 
@@ -124,18 +129,16 @@ class Surroundings:
                 near.append(m)
         for item in budgets:
             inside = there[item.namespace]
+            made = Budget(item.key, 0)
             try:
-                if (BUDGETS, item.key) in self._problems.undecoded:
-                    found.append(Budget(item.key, 0))
-                else:
+                if (BUDGETS, item.key) not in self._problems.undecoded:
                     inside = cover(item, inside)
-                    found.append(budget(item, inside))
+                    made = budget(item, inside)
             except FieldError as error:
                 self._problems.found(BUDGETS, item, error, "it lets no pod go")
-                found.append(Budget(item.key, 0))
             except Exception as error:
                 self._problems.bug(BUDGETS, item.key, error)
-                found.append(Budget(item.key, 0))
+            found.append(made)
             for m in inside:
                 by_pod.setdefault(m.pod.key, []).append(item.key)
         covered = {key: tuple(sorted(keys)) for key, keys in by_pod.items()}
@@ -150,16 +153,13 @@ class Surroundings:
                 nodes=tuple(_closed(n) if n.name in self._full else n for n in self.nodes.values()),
                 queues=tuple(self._queue(q, now) for q in self._store.of(QUEUES).values()),
                 budgets=self._budgets,
-                hypernodes=tuple(
-                    h for item in self._store.of(HYPERNODES).values() if (h := self._hypernode(item)) is not None
-                ),
-                namespace_weights=namespace_weights(map(self._weight, self._store.of(QUOTAS).values())),
-                quotas=tuple(q for item in self._store.of(QUOTAS).values() if (q := self._quota(item)) is not None),
+                hypernodes=tuple(self._each(HYPERNODES, self._hypernode, "no node belongs to it")),
+                namespace_weights=namespace_weights(self._each(QUOTAS, _weight, "it gives no weight")),
+                quotas=tuple(self._each(QUOTAS, quota, "groups are admitted without it")),
                 elect=state.elect,
                 locks=tuple(self.locks.values()),
-                expired=state.expired,
+                facts=(*state.facts, *self._facts()),
                 resized=state.resized,
-                rounds=state.rounds,
                 rooms=self._rooms(),
                 images=self._images.take(),
                 loads=self._loads(),
@@ -167,21 +167,30 @@ class Surroundings:
             self._stale = False
         return self._last
 
+    def _each(self, kind: Kind[W], read: Callable[[W], T | None], so: str) -> Iterator[T]:
+        """What the objects of a kind state, without those that cannot be read; `so` says what follows from that."""
+        for item in self._store.of(kind).values():
+            try:
+                found = read(item)
+            except FieldError as error:
+                self._problems.found(kind, item, error, so)
+            except Exception as bug:
+                self._problems.bug(kind, kind.key_of(item), bug)
+            else:
+                if found is not None:
+                    yield found
+
     def _state(self) -> State:
         """What Maar remembers; in files, the namespace of the ConfigMap does not matter."""
-        for item in self._store.of(STATE).values():
-            try:
-                return read_state(item, self._names)
-            except FieldError as error:
-                self._problems.found(
-                    STATE,
-                    item,
-                    error,
-                    "elections, the last changes of pools and the last rounds of evictions are forgotten",
-                )
-            except Exception as bug:
-                self._problems.bug(STATE, item.key, bug)
-        return State()
+        so = "elections, the last changes of pools and what plugins remember are forgotten"
+        return next(self._each(STATE, lambda item: read_state(item, self._names), so), State())
+
+    def _facts(self) -> Iterator[Fact]:
+        """What plugins remember of queues and nodes."""
+        for item in self._store.of(QUEUES).values():
+            yield from facts_on(item.metadata, About.QUEUE)
+        for facts in self.facts.values():
+            yield from facts
 
     def _queue(self, of: wire.Queue, now: float) -> Queue:
         """A queue; one that cannot be read keeps its jobs waiting, and no other queue takes back what they have."""
@@ -197,50 +206,20 @@ class Surroundings:
             made = msgspec.structs.replace(made, broken=error, reclaimable=False)
         return made
 
-    def _hypernode(self, item: wire.HyperNode) -> HyperNode | None:
+    def _hypernode(self, item: wire.HyperNode) -> HyperNode:
         try:
             return checked(item)
         except FieldError as error:
             self._problems.found(HYPERNODES, item, error, "no node belongs to it by this pattern")
             return hypernode(item)
-        except Exception as bug:
-            self._problems.bug(HYPERNODES, item.name, bug)
-            return None
-
-    def _weight(self, quota: wire.ResourceQuota) -> tuple[str, int | None]:
-        """The namespace of a quota, and the weight that it states."""
-        try:
-            return quota.namespace, namespace_weight(quota)
-        except FieldError as error:
-            self._problems.found(QUOTAS, quota, error, "it gives no weight")
-        except Exception as bug:
-            self._problems.bug(QUOTAS, quota.key, bug)
-        return quota.namespace, None
-
-    def _quota(self, item: wire.ResourceQuota) -> Quota | None:
-        try:
-            return quota(item)
-        except FieldError as error:
-            self._problems.found(QUOTAS, item, error, "groups are admitted without it")
-        except Exception as bug:
-            self._problems.bug(QUOTAS, item.key, bug)
-        return None
 
     def _loads(self) -> tuple[Load, ...]:
-        found = {load.node: load for load in self._measured}
-        for item in self._store.of(NODE_METRICS).values():
-            if item.name in self.nodes and (made := self._load(item)) is not None:
-                found[item.name] = made
-        return tuple(found.values())
+        metrics = self._each(NODE_METRICS, self._load, "the load of the node is unknown")
+        return tuple({load.node: load for load in (*self._measured, *metrics)}.values())
 
     def _load(self, item: wire.NodeMetrics) -> Load | None:
-        try:
-            return load(item, self._store.of(NODES)[item.name])
-        except FieldError as error:
-            self._problems.found(NODE_METRICS, item, error, "the load of the node is unknown")
-        except Exception as bug:
-            self._problems.bug(NODE_METRICS, item.name, bug)
-        return None
+        """The load of a node that is ours."""
+        return load(item, self._store.of(NODES)[item.name]) if item.name in self.nodes else None
 
     def _rooms(self) -> tuple[Room, ...]:
         """The room for volumes; the last known one if it cannot be counted."""
@@ -251,6 +230,11 @@ class Surroundings:
             return self._last.rooms
         self._problems.valid("volumes", "all nodes")
         return rooms
+
+
+def _weight(of: wire.ResourceQuota) -> tuple[str, int | None]:
+    """The namespace of a quota, and the weight that it states."""
+    return of.namespace, namespace_weight(of)
 
 
 def _closed(of: Node) -> Node:

@@ -36,7 +36,7 @@ class AssumedJob(msgspec.Struct, frozen=True):
     size: int
     suspended: bool
     kept: Kept
-    holds: tuple[tuple[str, int], ...] = ()
+    reserved: tuple[tuple[str, int], ...] = ()
     written: str = ""
     """The version of the object that has this state; empty until the API server has answered."""
 
@@ -45,7 +45,7 @@ def laid_over(spec: ElasticSpec, assumed: AssumedJob | None) -> ElasticSpec:
     if assumed is None:
         return spec
     of = assumed
-    return replace(spec, size=of.size, suspended=of.suspended, kept=of.kept, holds=of.holds)
+    return replace(spec, size=of.size, suspended=of.suspended, kept=of.kept, reserved=of.reserved)
 
 
 def is_seen(spec: ElasticSpec | None, uid: str, version: str, assumed: AssumedJob) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import msgspec
 
 from maar.kube.kinds.elastic import ElasticSpec
-from maar.kube.kinds.gang import GangSpec
+from maar.kube.kinds.gang import GangSpec, from_object
 from maar.kube.read.annotated import budget_of, topology_of
 from maar.kube.read.priorities import Priorities, Priority
 from maar.kube.read.subgroups import Divided, divide
@@ -26,7 +26,7 @@ from maar.model.queues import DEFAULT
 from maar.model.tasks import UNBORN, Status
 from maar.model.text import LONGEST_NAME, quoted
 
-FROM_PODS = (*known.TOPOLOGY_KEY, *known.TOPOLOGY_MODE, *known.SLA)
+FROM_PODS = (*known.TOPOLOGY_KEY, *known.TOPOLOGY_MODE, *known.SLA, *known.BROKEN_GRACE)
 """What pods may state in place of their gang."""
 
 LARGEST_MINIMUM = 2**31 - 1
@@ -48,15 +48,9 @@ class Gang(msgspec.Struct):
 
 def alone(member: Member) -> GangSpec:
     """The gang of a single pod, as the pod states it."""
-    meta = member.pod.metadata
-    return GangSpec(
-        namespace=member.pod.namespace,
-        name=member.pod.name,
-        created=member.created,
-        uid=meta.uid,
-        annotations=meta.annotations,
-        labels=meta.labels,
-    )
+    made = from_object(member.pod)
+    made.created = member.created
+    return made
 
 
 def gang_of(
@@ -94,6 +88,7 @@ def gang_of(
         declared=stated.stands,
         closeness=stated.closeness or _closeness(notes),
         subgroups=tuple(spec.policy for spec in stated.subgroups),
+        broken_grace=notes.read(known.BROKEN_GRACE, values.grace),
         sla=notes.read(known.SLA, duration),
         promise=_promise(promise, members),
         yields=Notes(stated.annotations, stated.labels).read(known.PREEMPTABLE, yes) is True,

@@ -8,7 +8,7 @@ Without knowledge, speed is linear, times are unknown and restarts cost what the
 from __future__ import annotations
 
 import math
-from typing import Protocol
+from collections.abc import Callable
 
 import msgspec
 from msgspec.structs import replace
@@ -52,11 +52,8 @@ class Learnt(msgspec.Struct, frozen=True):
     measured: int = 0
 
 
-class Knowledge(Protocol):
-    """A source of knowledge about jobs."""
-
-    def of(self, who: Who) -> Learnt:
-        """What is known about a job now."""
+Knowledge = Callable[[Who], Learnt]
+"""What is known about a job now."""
 
 
 class Learning:
@@ -71,7 +68,7 @@ class Learning:
         if self._knowledge is None or job.elastic is None or spec is None:
             return job
         who = who_is(spec, job.elastic)
-        learnt = self._knowledge.of(who)
+        learnt = self._knowledge(who)
         self._used[identity] = who, learnt
         restart = learnt.restart if spec.restart is None else spec.restart
         known = replace(
@@ -91,7 +88,7 @@ class Learning:
         """Gangs about which something new is known."""
         if self._knowledge is None:
             return []
-        return [identity for identity, (who, learnt) in self._used.items() if self._knowledge.of(who) != learnt]
+        return [identity for identity, (who, learnt) in self._used.items() if self._knowledge(who) != learnt]
 
 
 def who_is(spec: ElasticSpec, elastic: Elastic) -> Who:

@@ -29,7 +29,7 @@ SLOT = Shape(requests=((PODS, 1),))
 """The shape of a pod whose requests cannot be read."""
 
 
-class Member(msgspec.Struct, gc=False):
+class Member(msgspec.Struct, gc=False, kw_only=True):
     """A pod with everything that its own object states."""
 
     pod: Pod
@@ -38,12 +38,12 @@ class Member(msgspec.Struct, gc=False):
     node: str
     blocked: str
     priority: Priority
-    task_priority: int
-    preemptable: bool
-    yields: bool
-    cooldown: float
-    checkpoint: float | None
-    promise: float | None
+    task_priority: int = 0
+    preemptable: bool = False
+    yields: bool = False
+    cooldown: float = 0.0
+    checkpoint: float | None = None
+    promise: float | None = None
     created: float
     foreign: bool
     problem: str
@@ -57,6 +57,8 @@ class Member(msgspec.Struct, gc=False):
     """What it requests cannot be read, and is taken from what its node has."""
     unborn: bool = False
     """The controller of a suspended job will create it."""
+    chosen: tuple[tuple[str, str], ...] = ()
+    """What counters chose on its node."""
     said: tuple[float | None, float | None] = (None, None)
     """Promise and checkpoint of the gang when `made` was made."""
 
@@ -82,7 +84,8 @@ def moved_on(before: Member, pod: Pod, nodes: Container[str]) -> Member | None:
         if not holds_the_same(was, pod):
             return None
     status, node, blocked = _stands(pod, before.draft, nodes, None)
-    return msgspec.structs.replace(before, pod=pod, status=status, node=node, blocked=blocked, made=None)
+    chosen = before.chosen if node else ()
+    return msgspec.structs.replace(before, pod=pod, status=status, node=node, blocked=blocked, made=None, chosen=chosen)
 
 
 def _without_node(was: PodSpec, now: PodSpec) -> PodSpec:
@@ -143,12 +146,6 @@ def unread_member(pod: Pod, reason: str, now: float, foreign: bool, room: Reques
         node=node,
         blocked=reason if status is Status.PENDING else "",
         priority=Priority(pod.spec.priority or 0),
-        task_priority=0,
-        preemptable=False,
-        yields=False,
-        cooldown=0.0,
-        checkpoint=None,
-        promise=None,
         created=seconds(pod.metadata.creation_timestamp, now),
         foreign=foreign,
         problem="" if foreign else reason,
@@ -210,6 +207,7 @@ def task(
         gate=of.gate,
         grace=30.0 if grace is None else float(max(grace, 0)),
         leaves=None if going is None else going.timestamp(),
+        chosen=of.chosen,
     )
     return of.made
 

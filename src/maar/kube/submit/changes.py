@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import msgspec
 
 from maar.kube.kinds import AnyKind
@@ -82,33 +79,29 @@ def _priority(kind: AnyKind, name: str) -> Json:
     return nested(form.priority_class, name)
 
 
-def _bounds(kind: AnyKind, item: Object, change: Change) -> dict[str, str | None]:
-    asked = {known.MIN_WORKERS[0]: change.min_workers, known.MAX_WORKERS[0]: change.max_workers}
-    fields = {known.MIN_WORKERS[0]: "minWorkers", known.MAX_WORKERS[0]: "maxWorkers"}
-    made: dict[str, str | None] = {}
-    for note, value in asked.items():
-        if value is None:
-            continue
+def _bounds(kind: AnyKind, item: Object, change: Change) -> dict[str, str]:
+    """The annotations with new bounds; with them, the job must be valid, and one whose size can change."""
+    stated = (
+        ("minWorkers", known.MIN_WORKERS, change.min_workers),
+        ("maxWorkers", known.MAX_WORKERS, change.max_workers),
+    )
+    asked = [(field, keys[0], value) for field, keys, value in stated if value is not None]
+    for field, _, value in asked:
         if not isinstance(kind, JobKind) or not kind.bounds:
-            raise CannotChange(fields[note], f"the size of a {kind} does not change")
+            raise CannotChange(field, f"the size of a {kind} does not change")
         if not 1 <= value <= MOST:
-            raise SubmitError(fields[note], f"expected a number from 1 to {MOST}, got `{value}`")
-        made[note] = str(value)
-    if made and isinstance(kind, JobKind):
-        _check_bounds(kind, item, made)
-    return made
-
-
-def _check_bounds(kind: JobKind[Any], item: Object, notes: Mapping[str, str | None]) -> None:
-    """The job must be valid, and one whose size can change, with its new bounds."""
-    both = {**item.metadata.annotations, **{key: value for key, value in notes.items() if value is not None}}
-    metadata = msgspec.structs.replace(item.metadata, annotations=both)
+            raise SubmitError(field, f"expected a number from 1 to {MOST}, got `{value}`")
+    made = {note: str(value) for _, note, value in asked}
+    if not made or not isinstance(kind, JobKind):
+        return {}
+    metadata = msgspec.structs.replace(item.metadata, annotations={**item.metadata.annotations, **made})
     after = kind.elastic(msgspec.structs.replace(item, metadata=metadata), None, None)
     if after is None or after.rigid:
         needs = f" needs {kind.bounds}" if "," in kind.bounds else " has ended, or its owner has suspended it"
-        raise CannotChange("minWorkers" if known.MIN_WORKERS[0] in notes else "maxWorkers", f"this {kind}{needs}")
+        raise CannotChange(asked[0][0], f"this {kind}{needs}")
     if after.broken:
-        raise SubmitError("minWorkers" if known.MIN_WORKERS[0] in notes else "maxWorkers", after.broken)
+        raise SubmitError(asked[0][0], after.broken)
+    return made
 
 
 def _merge(into: Json, other: Json) -> None:

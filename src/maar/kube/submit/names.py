@@ -21,6 +21,7 @@ from maar.kube.wire.api_resources import PRIORITY_CLASSES, QUEUES, Resource
 from maar.kube.wire.cluster import PriorityClass
 from maar.kube.wire.cluster import Queue as WireQueue
 from maar.kube.wire.decoding import decode
+from maar.model.codes import NAMESPACE
 from maar.model.jobs import Job
 from maar.model.queues import DEFAULT, ROOT, QueueTree
 from maar.model.words import SHOWN, listed, unknown
@@ -104,7 +105,7 @@ def _wrong_queue(job: Job, tree: QueueTree) -> Iterator[Wrong]:
         yield Wrong(job.queue, unknown("queue", job.queue, usable, most=SHOWN))
         return
     refusal = tree.refusal(job)
-    if refusal is not None and refusal.code == "NamespaceNotAccepted":
+    if refusal is not None and refusal.code == NAMESPACE.name:
         yield Wrong(job.queue, f"{refusal.words}; it may use: {listed(usable) or 'none'}")
     elif refusal is not None:
         accepted = listed(tree.queues[tree.payer(job)].priority_classes or ()) or "none but the default"

@@ -26,6 +26,8 @@ TASK_AFFINITY = "volcano.sh/task-topology-affinity"
 TASK_ANTI_AFFINITY = "volcano.sh/task-topology-anti-affinity"
 TASK_ORDER = "volcano.sh/task-topology-task-order"
 COOLDOWN = ("volcano.sh/cooldown-time",)
+BROKEN_GRACE = ("maar.dev/broken-grace-period",)
+"""How long a gang stays without its minimum after a pod failed; negative: for ever."""
 SLA = ("volcano.sh/sla-waiting-time",)
 HIERARCHY = "volcano.sh/hierarchy"
 HIERARCHY_WEIGHTS = "volcano.sh/hierarchy-weights"
@@ -66,6 +68,8 @@ SHARD = "maar.dev/shard"
 LOCKED_FOR = "maar.dev/locked-for"
 LOCKED_SINCE = "maar.dev/locked-since"
 LOCKED_UID = "maar.dev/locked-uid"
+FACTS = "maar.dev/facts"
+"""On queues and nodes: what plugins remember of them, written by Maar."""
 FENCED = "maar.dev/fenced"
 """Written by Maar, and never read: it only moves the version of an object."""
 EPOCH = "maar.dev/epoch"

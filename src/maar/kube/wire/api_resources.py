@@ -5,15 +5,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from maar.kube.wire import cluster as wire
-from maar.kube.wire import provisioning as wire_provisioning
 from maar.kube.wire import shards as wire_shards
 from maar.kube.wire import volumes as wire_volumes
 from maar.kube.wire.base import Object
 from maar.kube.wire.pods import Pod
+from maar.kube.wire.provisioning import ProvisioningRequest
 
 T_co = TypeVar("T_co", bound=Object, covariant=True)
 
@@ -61,6 +62,10 @@ class Resource(Generic[T_co]):
             parts.append(sub)
         return "/".join(parts)
 
+    def document(self, metadata: Mapping[str, Any], **fields: Any) -> dict[str, Any]:
+        """An object of this resource, as JSON."""
+        return {"apiVersion": self.api_version, "kind": self.kind, "metadata": metadata, **fields}
+
     def __str__(self) -> str:
         """`pods`, `queues.scheduling.volcano.sh`: as in kubectl"""
         return f"{self.plural}.{self.group}" if self.group else self.plural
@@ -73,20 +78,22 @@ def api_group(api_version: str) -> str:
 
 NODES = Resource("", "v1", "nodes", "Node", False, wire.Node)
 NODE_METRICS = Resource("metrics.k8s.io", "v1beta1", "nodes", "NodeMetrics", False, wire.NodeMetrics)
-CUSTOM_METRICS, NODE_CPU_USAGE, NODE_MEMORY_USAGE = (
-    "custom.metrics.k8s.io",
-    "node_cpu_usage_avg",
-    "node_memory_usage_avg",
-)
+CUSTOM_METRICS = "custom.metrics.k8s.io"
+NODE_CPU_USAGE, NODE_MEMORY_USAGE = "node_cpu_usage_avg", "node_memory_usage_avg"
 """The group of metrics by name, and the names that Volcano's guide gives to the load of nodes."""
 PODS = Resource("", "v1", "pods", "Pod", True, Pod)
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", False, wire.Namespace)
+SERVICES = Resource("", "v1", "services", "Service", True, wire.Service)
 QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota", True, wire.ResourceQuota)
 CLAIMS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", True, wire_volumes.PersistentVolumeClaim)
 VOLUMES = Resource("", "v1", "persistentvolumes", "PersistentVolume", False, wire_volumes.PersistentVolume)
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap", True, wire.ConfigMap)
 STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", False, wire_volumes.StorageClass)
 CSI_NODES = Resource("storage.k8s.io", "v1", "csinodes", "CSINode", False, wire_volumes.CsiNode)
+CSI_DRIVERS = Resource("storage.k8s.io", "v1", "csidrivers", "CSIDriver", False, wire_volumes.CsiDriver)
+CSI_CAPACITIES = Resource(
+    "storage.k8s.io", "v1", "csistoragecapacities", "CSIStorageCapacity", True, wire_volumes.CsiStorageCapacity
+)
 EVENTS = Resource("events.k8s.io", "v1", "events", "Event", True, Plain)
 """Maar only writes events. The core group, which `kubectl describe` and dashboards read, serves the same ones."""
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", True, Plain)
@@ -107,14 +114,7 @@ SHARDS = Resource("maar.dev", "v1alpha1", "shards", "Shard", False, wire_shards.
 """Maar's own kinds, for several schedulers on one cluster."""
 
 PROVISIONING_REQUESTS, PROVISIONING_REQUESTS_V1BETA1 = (
-    Resource(
-        "autoscaling.x-k8s.io",
-        version,
-        "provisioningrequests",
-        "ProvisioningRequest",
-        True,
-        wire_provisioning.ProvisioningRequest,
-    )
+    Resource("autoscaling.x-k8s.io", version, "provisioningrequests", "ProvisioningRequest", True, ProvisioningRequest)
     for version in ("v1", "v1beta1")
 )
 POD_TEMPLATES = Resource("", "v1", "podtemplates", "PodTemplate", True, Plain)

@@ -32,6 +32,7 @@ class OwnerReference(Wire, frozen=True):
     name: str
     api_version: str = ""
     uid: str = ""
+    """Distinguishes an owner from an earlier one of the same name."""
     controller: bool = False
 
 

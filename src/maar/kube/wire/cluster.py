@@ -1,4 +1,4 @@
-"""Thin structs for nodes and their load, priority classes, namespaces, quotas, budgets, HyperNodes and queues."""
+"""Thin structs: nodes and their load, priority classes, namespaces, Services, quotas, budgets, HyperNodes, queues."""
 
 from __future__ import annotations
 
@@ -59,6 +59,16 @@ class PriorityClass(Object, frozen=True):
 
 class Namespace(Object, frozen=True):
     """A namespace; only its labels are used."""
+
+
+class ServiceSpec(Wire, frozen=True):
+    selector: dict[str, str] = field(default_factory=dict)
+
+
+class Service(Object, frozen=True):
+    """A Service; only which pods it selects is used."""
+
+    spec: ServiceSpec = ServiceSpec()
 
 
 class ConfigMap(Object, frozen=True):

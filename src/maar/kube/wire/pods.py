@@ -137,9 +137,13 @@ class SchedulingGroup(Wire, frozen=True):
     pod_group_name: str = ""
 
 
+DEFAULT_SCHEDULER = "default-scheduler"
+"""The scheduler of pods that name none."""
+
+
 class PodSpec(Wire, frozen=True):
     node_name: str = ""
-    scheduler_name: str = "default-scheduler"
+    scheduler_name: str = DEFAULT_SCHEDULER
     priority: Int | None = None
     priority_class_name: str = ""
     preemption_policy: str = ""

@@ -13,13 +13,23 @@ from functools import lru_cache
 import msgspec
 
 from maar.kube.wire.base import Time
-from maar.model.durations import duration
+from maar.model.durations import duration, parse_duration
 from maar.model.jobs import OnHold
 
 
 def runtime(text: str) -> float:
     """A run time in seconds, from a Go duration or a plain number of seconds."""
     return float(text) if text.isascii() and text.isdecimal() and len(text) < 11 else duration(text)
+
+
+def grace(text: str) -> float:
+    """A duration such as `90s`; negative (`-1`, `-1s`): for ever, which is -1.
+
+    >>> grace("2m"), grace("-1")
+    (120.0, -1.0)
+    """
+    seconds = parse_duration(text.strip().removeprefix("-"))
+    return -1.0 if text.strip().startswith("-") else seconds
 
 
 def promise(text: str) -> float | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from msgspec import field
 
-from maar.kube.wire.base import Int, LabelSelector, Metadata, Object, OwnerReference, Quantities, Wire
+from maar.kube.wire.base import Int, LabelSelector, Object, Quantities, Quantity, Wire
 from maar.kube.wire.pods import NodeSelector
 
 
@@ -32,20 +32,9 @@ class Phased(Wire, frozen=True):
     phase: str = ""
 
 
-class ClaimOwner(OwnerReference, frozen=True):
-    """The owner of a claim; the UID distinguishes a pod from an earlier pod of the same name."""
-
-    uid: str = ""
-
-
-class ClaimMetadata(Metadata, frozen=True):
-    owner_references: tuple[ClaimOwner, ...] = ()
-
-
 class PersistentVolumeClaim(Object, frozen=True):
     """A claim; an annotation names the node that was selected for it."""
 
-    metadata: ClaimMetadata
     spec: ClaimSpec = ClaimSpec()
     status: Phased = Phased()
 
@@ -104,6 +93,25 @@ class StorageClass(Object, frozen=True):
     provisioner: str = ""
     volume_binding_mode: str = "Immediate"
     allowed_topologies: tuple[TopologyTerm, ...] = ()
+
+
+class CsiDriverSpec(Wire, frozen=True):
+    storage_capacity: bool = False
+
+
+class CsiDriver(Object, frozen=True):
+    """A storage driver, and whether its free storage is stated in CSIStorageCapacity objects."""
+
+    spec: CsiDriverSpec = CsiDriverSpec()
+
+
+class CsiStorageCapacity(Object, frozen=True):
+    """Storage of one class that nodes with some labels can get."""
+
+    node_topology: LabelSelector | None = None
+    storage_class_name: str = ""
+    capacity: Quantity | None = None
+    maximum_volume_size: Quantity | None = None
 
 
 class DriverLimit(Wire, frozen=True):

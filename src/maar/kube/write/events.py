@@ -14,17 +14,19 @@ import logging
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeVar
 
 from maar.kube.client.api import Api
 from maar.kube.client.errors import ApiError, Forbidden, NotFound
+from maar.kube.kinds.status import micro_time_text
 from maar.kube.wire.api_resources import EVENTS, Resource
 from maar.kube.wire.base import Object
 from maar.kube.write.turns import Turns
 from maar.model.text import escaped
 
+K = TypeVar("K")
+V = TypeVar("V")
 log = logging.getLogger(__name__)
 
 LONGEST = 1024
@@ -37,6 +39,8 @@ TEXTS = 3
 """Texts of one reason about one object that are events of their own at once; after that one per `REFILL` seconds. As
 many as changes of a verdict; tuned by hand."""
 ACTION = "Scheduling"
+NAMESPACE = "default"
+"""For events about objects without a namespace."""
 """What Maar was doing, which every event must say."""
 AT_ONCE, PER_SECOND = 1000.0, 25.0
 """Writes about all objects: at once, and per second after that; tuned by hand."""
@@ -84,10 +88,7 @@ class _Said:
 
     key: _Key
     type: str
-    reason: str
     message: str
-    regarding: Reference
-    related: Reference | None
     name: str
     first: float
     since: float
@@ -96,6 +97,10 @@ class _Said:
     """When it last occurred."""
     count: int = 1
     written: int = 0
+
+    @property
+    def namespace(self) -> str:
+        return self.key.regarding.namespace or NAMESPACE
 
 
 @dataclass(slots=True)
@@ -123,59 +128,41 @@ class _Texts:
     """The latest that became an event."""
 
 
+@dataclass(eq=False, slots=True)
 class EventWriter:
     """Writes events. Create it inside the event loop, and close it."""
 
-    def __init__(
-        self,
-        api: Api,
-        component: str,
-        namespace: str = "default",
-        *,
-        instance: str = "",
-        window: float = 300.0,
-        most_waiting: int = 5000,
-        most_remembered: int = 8192,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self.counts = Counts()
-        self._api = api
-        self._component = component
-        self._instance = instance or component
-        self._namespace = namespace
-        """The namespace for events about objects without one."""
-        self._window = window
-        self._most_waiting = most_waiting
-        self._most_remembered = most_remembered
-        self._clock = clock
-        self._said: OrderedDict[_Key, _Said] = OrderedDict()
-        self._texts: OrderedDict[tuple[Reference, str], _Texts] = OrderedDict()
-        self._budgets: OrderedDict[Reference, _Tokens] = OrderedDict()
-        self._all = _Tokens(AT_ONCE, clock())
-        self._waiting: Turns[_Said] = Turns()
-        self._number = 0
-        self._missing: set[str] = set()
-        self._something = asyncio.Event()
-        self._nothing = asyncio.Event()
+    _api: Api
+    _component: str
+    window: float = 300.0
+    most_waiting: int = 5000
+    most_remembered: int = 8192
+    clock: Callable[[], float] = time.time
+    counts: Counts = field(default_factory=Counts)
+    _said: OrderedDict[_Key, _Said] = field(default_factory=OrderedDict)
+    _texts: OrderedDict[tuple[Reference, str], _Texts] = field(default_factory=OrderedDict)
+    _budgets: OrderedDict[Reference, _Tokens] = field(default_factory=OrderedDict)
+    _waiting: Turns[_Said] = field(default_factory=Turns)
+    _number: int = 0
+    _missing: set[str] = field(default_factory=set)
+    _something: asyncio.Event = field(default_factory=asyncio.Event)
+    _nothing: asyncio.Event = field(default_factory=asyncio.Event)
+    _closing: asyncio.Event = field(default_factory=asyncio.Event)
+    _all: _Tokens = field(init=False)
+    _task: asyncio.Task[None] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._all = _Tokens(AT_ONCE, self.clock())
         self._nothing.set()
-        self._closing = asyncio.Event()
         self._task = asyncio.get_running_loop().create_task(self._write())
 
-    def emit(
-        self,
-        regarding: Reference,
-        type: str,
-        reason: str,
-        message: str,
-        related: Reference | None = None,
-        code: str = "",
-    ) -> None:
+    def emit(self, regarding: Reference, type: str, reason: str, message: str, code: str = "") -> None:
         """Emit an event; `type` is `Normal` or `Warning`.
 
         Events about the same object with the same reason and code are one event: the repetitions are counted, and
         written once per window. Without a code, another message is another event, as long as they are few.
         """
-        now = self._clock()
+        now = self.clock()
         key = _Key(regarding, reason, code) if code else self._key_of(regarding, reason, message, now)
         said = self._said.get(key)
         if said is not None:
@@ -183,7 +170,7 @@ class EventWriter:
             said.count += 1
             said.last = now
             self.counts.repeated += 1
-            if now - said.since < self._window:
+            if now - said.since < self.window:
                 return
         if self._task.done() or not self._has_budget(regarding, now):
             self.counts.dropped += 1
@@ -191,9 +178,7 @@ class EventWriter:
         if said is None:
             self._number += 1
             name = f"{regarding.name[:200]}.{int(now * 1e6):x}{self._number:x}"
-            said = self._said[key] = _Said(key, type, reason, message, regarding, related, name, now, now, now)
-            if len(self._said) > self._most_remembered:
-                self._said.popitem(last=False)
+            said = _kept(self._said, key, _Said(key, type, message, name, now, now, now), self.most_remembered)
         said.since = now
         self._put(said)
 
@@ -214,8 +199,8 @@ class EventWriter:
         await asyncio.wait([self._task])
 
     def _put(self, said: _Said) -> None:
-        self._waiting.put(self._namespace_of(said), said)
-        if len(self._waiting) > self._most_waiting:
+        self._waiting.put(said.namespace, said)
+        if len(self._waiting) > self.most_waiting:
             self._said.pop(self._waiting.drop_from_largest().key, None)  # if it occurs again, it is written
             self.counts.dropped += 1
         self._nothing.clear()
@@ -227,47 +212,28 @@ class EventWriter:
         if key in self._said:
             return key
         about = (regarding, reason)
-        texts = self._texts.get(about)
-        if texts is None:
-            texts = self._texts[about] = _Texts(_Tokens(TEXTS, now), key)
-            if len(self._texts) > self._most_remembered:
-                self._texts.popitem(last=False)
-        self._texts.move_to_end(about)
+        texts = _kept(self._texts, about, _Texts(_Tokens(TEXTS, now), key), self.most_remembered)
         if texts.tokens.take(now, TEXTS, 1 / REFILL) or texts.last not in self._said:
             texts.last = key
         return texts.last
 
     def _has_budget(self, regarding: Reference, now: float) -> bool:
-        budget = self._budgets.get(regarding)
-        if budget is None:
-            budget = self._budgets[regarding] = _Tokens(PER_OBJECT, now)
-            if len(self._budgets) > self._most_remembered:
-                self._budgets.popitem(last=False)
-        self._budgets.move_to_end(regarding)
+        budget = _kept(self._budgets, regarding, _Tokens(PER_OBJECT, now), self.most_remembered)
         return budget.take(now, PER_OBJECT, 1 / REFILL)
 
     def _document(self, said: _Said) -> dict[str, Any]:
-        document: dict[str, Any] = {
-            "apiVersion": EVENTS.api_version,
-            "kind": EVENTS.kind,
-            "metadata": {"namespace": self._namespace_of(said), "name": said.name},
-            "regarding": said.regarding.document(),
-            "type": said.type,
-            "reason": said.reason,
-            "action": ACTION,
-            "note": _shortened(escaped(said.message)),
-            "reportingController": self._component,
-            "reportingInstance": self._instance,
-            "eventTime": _text(said.first),
-        }
-        if said.related is not None:
-            document["related"] = said.related.document()
-        if said.count > 1:
-            document |= _series(said)
-        return document
-
-    def _namespace_of(self, said: _Said) -> str:
-        return said.regarding.namespace or self._namespace
+        document = EVENTS.document(
+            {"namespace": said.namespace, "name": said.name},
+            regarding=said.key.regarding.document(),
+            type=said.type,
+            reason=said.key.reason,
+            action=ACTION,
+            note=_shortened(escaped(said.message)),
+            reportingController=self._component,
+            reportingInstance=self._component,
+            eventTime=micro_time_text(said.first),
+        )
+        return document | (_series(said) if said.count > 1 else {})
 
     async def _write(self) -> None:
         while True:
@@ -275,7 +241,7 @@ class EventWriter:
                 self._something.clear()
                 self._nothing.set()
                 await self._something.wait()
-            while not self._closing.is_set() and not self._all.take(self._clock(), AT_ONCE, PER_SECOND):
+            while not self._closing.is_set() and not self._all.take(self.clock(), AT_ONCE, PER_SECOND):
                 await asyncio.sleep((1.0 - self._all.left) / PER_SECOND)
             said = self._waiting.take()
             try:
@@ -300,7 +266,7 @@ class EventWriter:
             log.debug("an event was not written: %s", message)
 
     async def _one(self, said: _Said) -> None:
-        count, path = said.count, EVENTS.path(self._namespace_of(said))
+        count, path = said.count, EVENTS.path(said.namespace)
         if said.written:
             try:
                 await self._api.patch(f"{path}/{said.name}", _series(said))
@@ -312,15 +278,20 @@ class EventWriter:
         said.written = count
 
 
+def _kept(among: OrderedDict[K, V], key: K, new: V, most: int) -> V:
+    """What stands at a key, or the new one; the one that was not used for longest goes if there are too many."""
+    found = among.setdefault(key, new)
+    among.move_to_end(key)
+    if len(among) > most:
+        among.popitem(last=False)
+    return found
+
+
 def _series(said: _Said) -> dict[str, Any]:
-    return {"series": {"count": said.count, "lastObservedTime": _text(said.last)}}
+    return {"series": {"count": said.count, "lastObservedTime": micro_time_text(said.last)}}
 
 
 def _shortened(message: str) -> str:
     if len(message.encode()) <= LONGEST:
         return message
     return message.encode()[: LONGEST - 3].decode(errors="ignore") + "..."
-
-
-def _text(now: float) -> str:
-    return datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

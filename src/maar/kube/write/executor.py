@@ -16,7 +16,6 @@ which corrects the cache. The executor decides nothing, and sends nothing once t
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import random
 import time
@@ -24,14 +23,12 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from maar.kube.client.api import Api
-from maar.kube.client.backoff import jittered
-from maar.kube.client.errors import ApiError, Conflict, DisruptionRefused, NotLeading
+from maar.kube.client.backoff import cancel, happens, jittered
+from maar.kube.client.errors import ApiError, Conflict, NotLeading
 from maar.kube.wire.api_resources import PODS
 from maar.kube.wire.pods import Pod
-from maar.kube.write.fence import REFUSED
 from maar.kube.write.guarded import (
     Bind,
     Delete,
@@ -48,6 +45,7 @@ from maar.kube.write.guarded import (
 from maar.kube.write.intents import Gate, Unfenced
 from maar.kube.write.lines import SUPERSEDED, Callback, Entry, Lane, Lines, parts_of, supersedes, victims_of
 from maar.kube.write.outcomes import Again, Done, Failed, Outcome
+from maar.kube.write.patience import OFTEN, Patience
 from maar.kube.write.turns import tenant_of
 from maar.kube.write.versions import Versions
 from maar.kube.write.work import Create, Patch, Work, attempt
@@ -70,24 +68,8 @@ __all__ = [
 
 log = logging.getLogger(__name__)
 
-OFTEN = "ChangedOften"
-"""The reason of a bind or a resize that failed because others changed its object again and again."""
 FEW = 2
 """Statuses in flight while a write of the first lane has not been sent: they go on, but leave the server to it."""
-MOVES = 5
-"""How often a bind or a resize is announced again because another client changed its object."""
-
-
-@dataclass(frozen=True)
-class Patience:
-    """How long writes are tried again, in seconds; all tuned by hand."""
-
-    first: float = 0.1
-    most: float = 5.0
-    unanswered: float = 60.0
-    """For a server that does not answer, fails or is busy: longer than its restart takes."""
-    disruption: float = 30.0
-    """For a budget that refuses an eviction."""
 
 
 @dataclass(slots=True)
@@ -217,9 +199,16 @@ class Executor:
     async def drain(self, timeout: float | None = None) -> bool:
         """Start no more statuses, and wait until nothing else is pending or in flight; false after the timeout."""
         self._draining = True
+        return await self._have_ended(lambda: not self._urgent and not self._lines.sending, timeout)
+
+    async def all_answered(self, patience: float) -> None:
+        """Wait until nothing of the first lane is pending, at most this many seconds."""
+        await self._have_ended(lambda: not self._urgent, patience)
+
+    async def _have_ended(self, all_of_them: Callable[[], bool], timeout: float | None) -> bool:
         try:
             async with asyncio.timeout(timeout):
-                while self._urgent or self._lines.sending:
+                while not all_of_them():
                     self._ended_one.clear()
                     await self._ended_one.wait()
             return True
@@ -229,12 +218,14 @@ class Executor:
     async def has_room(self, patience: float) -> None:
         """Wait until all that is pending in the first lane can be in flight at once, at most this many seconds."""
         if self._urgent > self._slots[Lane.FIRST]:
-            await _wait(self._room, patience)
+            self._room.clear()
+            await happens(self._room, patience)
 
     async def all_sent(self, patience: float) -> None:
         """Wait until all of the first lane have been sent once, at most this many seconds."""
         if self._unsent:
-            await _wait(self._all_sent, patience)
+            self._all_sent.clear()
+            await happens(self._all_sent, patience)
 
     async def close(self) -> None:
         """Stop at once: pending writes are dropped without a callback. Call `drain` first to finish them."""
@@ -242,10 +233,7 @@ class Executor:
         self._closed = True
         for timer in self._timers.values():
             timer.cancel()
-        workers = [worker for lane in Lane for worker in self._workers[lane]]
-        for worker in workers:
-            worker.cancel()
-        await asyncio.gather(*workers, return_exceptions=True)
+        await cancel(worker for lane in Lane for worker in self._workers[lane])
 
     def _begin(self, key: str) -> None:
         """The next step of the first entry of a key: a dangerous write is announced first."""
@@ -345,13 +333,13 @@ class Executor:
             self._decide(key, entry)
             return
         if by_uid and isinstance(outcome, Again | Unanswered):
-            outcome = self._insist(entry, outcome)
+            outcome = self._patience.insist(entry, outcome, self._clock())
         elif isinstance(outcome, Moved):
-            outcome = self._moved(entry, outcome, settling)
+            outcome = self._patience.moved(entry, outcome, settling, self._clock())
         elif isinstance(outcome, Again):
-            outcome = self._patient(entry, outcome)
+            outcome = self._patience.again(entry, outcome, self._clock())
         elif isinstance(outcome, Unanswered) and settling:
-            outcome = self._unsettled(entry, outcome)
+            outcome = self._patience.unsettled(entry, outcome, self._clock())
         match outcome:
             case Done() | Failed():
                 self._finish(key, entry, outcome)
@@ -414,44 +402,6 @@ class Executor:
                 entry.parked = False
                 self._ready(entry.work.key)
 
-    def _insist(self, entry: Entry, outcome: Again | Unanswered) -> Again | Unanswered | Failed:
-        """Evict by uid again. No fence settles a request without a version, so one without an answer is repeated.
-
-        A refusal of every later request, as by a budget, ends it only when no earlier one can take effect any more.
-        """
-        now, patience = self._clock(), self._patience
-        # 500 is an answer: for example of a server that finds two budgets for one pod.
-        if isinstance(outcome, Unanswered) and outcome.error.status != 500:
-            entry.doubt = now
-        limit = patience.disruption if isinstance(outcome.error, DisruptionRefused) else patience.unanswered
-        if now - entry.begun < limit or (entry.doubt is not None and now - entry.doubt < patience.unanswered):
-            return outcome
-        return Failed(outcome.error)
-
-    def _moved(self, entry: Entry, outcome: Moved[Any], settling: bool) -> Moved[Any] | Failed:
-        """Announce a write for another version, unless others change the object again and again."""
-        entry.moves += not settling  # a fence of ours has moved it
-        late = self._clock() - entry.begun >= self._patience.unanswered
-        if entry.moves > MOVES or late:
-            why = "did not answer" if late else f"refused it {entry.moves} times, because others changed the object"
-            return Failed(Conflict(f"the server {why}", reason="" if late else OFTEN, path=entry.work.key))
-        return outcome
-
-    def _patient(self, entry: Entry, outcome: Again) -> Again | Failed:
-        """Try again, unless it has been tried for too long. A dangerous write has taken no effect then."""
-        refused = isinstance(outcome.error, DisruptionRefused)
-        limit = self._patience.disruption if refused else self._patience.unanswered
-        if self._clock() - entry.begun < limit:
-            return outcome
-        return Failed(outcome.error, final=refused or isinstance(entry.work, Guarded))
-
-    def _unsettled(self, entry: Entry, outcome: Unanswered) -> Unanswered | Failed:
-        """Fence again, unless the server has refused every form of it for too long: other writes may wait for this."""
-        refused = isinstance(outcome.error, REFUSED)
-        if not refused or self._clock() - entry.begun < self._patience.unanswered:
-            return outcome
-        return Failed(outcome.error, final=False)
-
     def _wait(self, entry: Entry, error: ApiError) -> float:
         self.counts.retries += 1
         log.debug("%s is tried again: %s", entry.work, error)
@@ -492,10 +442,3 @@ class Executor:
             entry.done(entry.work, outcome)
         except Exception:
             log.exception("the callback of %s failed", entry.work)
-
-
-async def _wait(event: asyncio.Event, patience: float) -> None:
-    event.clear()
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(patience):
-            await event.wait()

@@ -22,17 +22,8 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
 
+from maar.kube.client import errors
 from maar.kube.client.api import Api
-from maar.kube.client.errors import (
-    ApiError,
-    Conflict,
-    NotFound,
-    NotLeading,
-    ServerFault,
-    TooManyRequests,
-    Unauthorized,
-    Unreachable,
-)
 from maar.kube.read.alike import alike
 from maar.kube.wire.api_resources import PODS
 from maar.kube.wire.decoding import decode_json
@@ -57,7 +48,7 @@ class Moved(Generic[B]):
 class Unanswered:
     """The request may still take effect: it must be settled by a fence."""
 
-    error: ApiError
+    error: errors.ApiError
 
 
 Verdict = Done | Failed | Again | Moved[Any]
@@ -67,7 +58,7 @@ class Guarded(ABC, Generic[B]):
     """A write that needs an intent."""
 
     __slots__ = ()
-    refusals: ClassVar[tuple[type[ApiError], ...]] = (Conflict,)
+    refusals: ClassVar[tuple[type[errors.ApiError], ...]] = (errors.Conflict,)
     """Errors that mean: the object is not as expected."""
 
     @property
@@ -85,7 +76,7 @@ class Guarded(ABC, Generic[B]):
         """Send the write for this version of the object."""
 
     @abstractmethod
-    def judge(self, body: bytes | None, base: B, error: ApiError) -> Verdict:
+    def judge(self, body: bytes | None, base: B, error: errors.ApiError) -> Verdict:
         """The meaning of the object as it is now (`None`: it is gone), after no request can take effect any more."""
 
 
@@ -93,26 +84,26 @@ async def send(api: Api, work: Guarded[B], base: B) -> Verdict | Unanswered:
     """Send a write once; a definite refusal is checked by reading the object."""
     try:
         return await work.send(api, base)
-    except NotLeading:
+    except errors.NotLeading:
         raise
-    except (Unreachable, ServerFault) as error:
+    except (errors.Unreachable, errors.ServerFault) as error:
         return Unanswered(error)
     except work.refusals as error:
         return await _look(api, work, base, error)
-    except NotFound as error:
+    except errors.NotFound as error:
         return work.judge(None, base, error)
-    except (TooManyRequests, Unauthorized) as error:
+    except (errors.TooManyRequests, errors.Unauthorized) as error:
         return Again(error)
-    except ApiError as error:
+    except errors.ApiError as error:
         return Failed(error)
 
 
-async def _look(api: Api, work: Guarded[B], base: B, refused: ApiError) -> Verdict:
+async def _look(api: Api, work: Guarded[B], base: B, refused: errors.ApiError) -> Verdict:
     try:
         return work.judge(await api.get(work.key), base, refused)
-    except NotFound:
+    except errors.NotFound:
         return work.judge(None, base, refused)
-    except ApiError as error:
+    except errors.ApiError as error:
         return Again(error)
 
 
@@ -120,11 +111,11 @@ async def settle(api: Api, work: Guarded[B], base: B, epoch: int) -> Verdict | U
     """Fence the object of a request without an answer; its state then shows what the request did."""
     try:
         body = await fence(api, work.key, epoch)
-    except NotLeading:
+    except errors.NotLeading:
         raise
-    except ApiError as error:
+    except errors.ApiError as error:
         return Unanswered(error)
-    return work.judge(body, base, Conflict("the server did not answer", verb="POST", path=work.key))
+    return work.judge(body, base, errors.Conflict("the server did not answer", verb="POST", path=work.key))
 
 
 async def evict_by_uid(api: Api, victim: Victim) -> Done | Failed | Again | Unanswered:
@@ -133,27 +124,27 @@ async def evict_by_uid(api: Api, victim: Victim) -> Done | Failed | Again | Unan
         evict = api.delete_pod if victim.deletes else api.evict
         await evict(victim.namespace, victim.name, victim.uid, victim.grace)
         return Done()
-    except NotLeading:
+    except errors.NotLeading:
         raise
-    except (Unreachable, ServerFault) as error:
+    except (errors.Unreachable, errors.ServerFault) as error:
         return Unanswered(error)
-    except NotFound:
+    except errors.NotFound:
         return Done()
-    except Conflict as error:
+    except errors.Conflict as error:
         return await _stays(api, victim, error)
-    except (TooManyRequests, Unauthorized) as error:
+    except (errors.TooManyRequests, errors.Unauthorized) as error:
         return Again(error)
-    except ApiError as error:
+    except errors.ApiError as error:
         return Failed(error)
 
 
-async def _stays(api: Api, victim: Victim, refused: Conflict) -> Done | Failed | Again:
+async def _stays(api: Api, victim: Victim, refused: errors.Conflict) -> Done | Failed | Again:
     """What a conflict means without a version: another pod, or the server itself has added one, as for pending pods."""
     try:
         now = decode_json(await api.get(victim.path), Pod)
-    except NotFound:
+    except errors.NotFound:
         return Done()
-    except ApiError as error:
+    except errors.ApiError as error:
         return Again(error)
     except (FieldError, msgspec.DecodeError):  # it is still there, whatever its owner has made of it
         return Again(refused)
@@ -181,25 +172,27 @@ class OnPod(Guarded[Pod]):
     def base(self) -> Pod:
         return self.pod
 
-    def judge(self, body: bytes | None, base: Pod, error: ApiError) -> Verdict:
+    def judge(self, body: bytes | None, base: Pod, error: errors.ApiError) -> Verdict:
         if body is None:
-            return self.gone(_said(error, NotFound, f"{self.title} has been deleted"))
+            return self.gone(_said(error, errors.NotFound, f"{self.title} has been deleted"))
         try:
             now = decode_json(body, Pod)
         except (FieldError, msgspec.DecodeError) as problem:
-            return self.unreadable(base, _said(error, Conflict, f"{self.title} cannot be read any more: {problem}"))
+            return self.unreadable(
+                base, _said(error, errors.Conflict, f"{self.title} cannot be read any more: {problem}")
+            )
         if now.metadata.uid != self.uid:
             other = f"{self.title} is another one of the same name now: uid `{now.metadata.uid}`"
-            return self.gone(_said(error, Conflict, other))
+            return self.gone(_said(error, errors.Conflict, other))
         if (ended := self.ended(now, error)) is not None:
             return ended
         if not self.holds_for(now):
-            return Failed(_said(error, Conflict, f"{self.title} has changed since the decision"))
+            return Failed(_said(error, errors.Conflict, f"{self.title} has changed since the decision"))
         if now.metadata.resource_version == base.metadata.resource_version:
             return Again(error)  # the version was right: the server refused for a reason of its own
         return Moved(now)
 
-    def unreadable(self, base: Pod, error: ApiError) -> Verdict:
+    def unreadable(self, base: Pod, error: errors.ApiError) -> Verdict:
         """The outcome if the pod cannot be read any more."""
         return Failed(error)
 
@@ -208,11 +201,11 @@ class OnPod(Guarded[Pod]):
         return alike(self.pod, now)
 
     @abstractmethod
-    def gone(self, error: ApiError) -> Done | Failed:
+    def gone(self, error: errors.ApiError) -> Done | Failed:
         """The outcome if the pod no longer exists."""
 
     @abstractmethod
-    def ended(self, now: Pod, error: ApiError) -> Done | Failed | None:
+    def ended(self, now: Pod, error: errors.ApiError) -> Done | Failed | None:
         """The outcome if the state of the pod shows it."""
 
     @property
@@ -228,20 +221,22 @@ class Bind(OnPod):
     """Bind a pod to a node."""
 
     node: str
+    chosen: tuple[tuple[str, str], ...] = ()
+    """What counters chose there, by plugin: for those that write it with the bind."""
 
     async def send(self, api: Api, base: Pod) -> Done:
         await api.bind(base.namespace, base.name, self.uid, self.node, base.metadata.resource_version)
         return Done()
 
-    def gone(self, error: ApiError) -> Done | Failed:
+    def gone(self, error: errors.ApiError) -> Done | Failed:
         return Failed(error)
 
-    def ended(self, now: Pod, error: ApiError) -> Done | Failed | None:
+    def ended(self, now: Pod, error: errors.ApiError) -> Done | Failed | None:
         node = now.spec.node_name
         if node == self.node:
             return Done()
         if node:
-            return Failed(_said(error, Conflict, f"{self.title} is on another node already: `{node}`"))
+            return Failed(_said(error, errors.Conflict, f"{self.title} is on another node already: `{node}`"))
         return Failed(error) if now.metadata.deletion_timestamp is not None else None
 
 
@@ -261,7 +256,7 @@ class Evict(OnPod):
         """The pod, if the eviction is decided."""
         return Victim(self.key, self.uid, self.grace, self.deletes)
 
-    def unreadable(self, base: Pod, error: ApiError) -> Verdict:
+    def unreadable(self, base: Pod, error: errors.ApiError) -> Verdict:
         return Moved(base)
 
     def holds_for(self, now: Pod) -> bool:
@@ -269,13 +264,14 @@ class Evict(OnPod):
         return not now.finished and self.node in ("", now.spec.node_name)
 
     async def send(self, api: Api, base: Pod) -> Done:
-        await api.evict(base.namespace, base.name, self.uid, self.grace, base.metadata.resource_version)
+        evict = api.delete_pod if self.deletes else api.evict
+        await evict(base.namespace, base.name, self.uid, self.grace, base.metadata.resource_version)
         return Done()
 
-    def gone(self, error: ApiError) -> Done | Failed:
+    def gone(self, error: errors.ApiError) -> Done | Failed:
         return Done()
 
-    def ended(self, now: Pod, error: ApiError) -> Done | Failed | None:
+    def ended(self, now: Pod, error: errors.ApiError) -> Done | Failed | None:
         return None if now.metadata.deletion_timestamp is None else Done()
 
 
@@ -285,10 +281,6 @@ class Delete(Evict):
 
     deletes: ClassVar[bool] = True
 
-    async def send(self, api: Api, base: Pod) -> Done:
-        await api.delete_pod(base.namespace, base.name, self.uid, self.grace, base.metadata.resource_version)
-        return Done()
 
-
-def _said(error: ApiError, kind: type[ApiError], message: str) -> ApiError:
+def _said(error: errors.ApiError, kind: type[errors.ApiError], message: str) -> errors.ApiError:
     return kind(message, reason=error.reason, verb=error.verb, path=error.path)

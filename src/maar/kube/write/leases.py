@@ -18,20 +18,21 @@ released. The watch is only a signal: the Lease itself is always read. Without t
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import inspect
 import logging
 import random
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
-from datetime import UTC, datetime
+from dataclasses import InitVar, dataclass, field
 from typing import Any
 
 import msgspec
 
 from maar.kube.client.api import Api
+from maar.kube.client.backoff import happens
 from maar.kube.client.errors import ApiError, Conflict, NotFound, ServerFault
+from maar.kube.kinds.status import micro_time_text
 from maar.kube.wire.annotations import EPOCH, EVICTIONS, INTENTS, SPARE
 from maar.kube.wire.api_resources import LEASES
 from maar.kube.write.decided import Victim, read_victims, write_victims
@@ -95,65 +96,55 @@ class Claims:
             self.ended()
 
 
+@dataclass(eq=False, slots=True)
 class LeaderElection:
-    """A candidate."""
+    """A candidate.
 
-    def __init__(
-        self,
-        api: Api,
-        name: str,
-        namespace: str,
-        identity: str,
-        lease_seconds: float = 15.0,
-        renew_seconds: float = 10.0,
-        retry_seconds: float = 2.0,
-        *,
-        intents: Intents | None = None,
-        stand_by: bool = True,
-        is_dead: Callable[[str], bool] = lambda holder: False,
-        claims: Claims | None = None,
-        known_epoch: Callable[[], int] = lambda: 0,
-        seed: int = 0,
-        clock: Callable[[], float] = now_with_sleep,
-    ) -> None:
-        """Without `stand_by`, a lease that another process renews is an error. `is_dead` knows holders that have ended:
-        their leases are taken at once. `known_epoch` is the last epoch of the lease as another object states it."""
-        if not retry_seconds < renew_seconds < lease_seconds:
+    Without `stand_by`, a lease that another process renews is an error. `is_dead` knows holders that have ended:
+    their leases are taken at once. `known_epoch` is the last epoch of the lease as another object states it.
+    """
+
+    _api: Api
+    name: str
+    namespace: str
+    identity: str
+    lease_seconds: float = 15.0
+    renew_seconds: float = 10.0
+    retry_seconds: float = 2.0
+    intents: Intents = field(default_factory=Intents)
+    stand_by: bool = True
+    is_dead: Callable[[str], bool] = lambda holder: False
+    claims: Claims = field(default_factory=Claims)
+    known_epoch: Callable[[], int] = lambda: 0
+    seed: InitVar[int] = 0
+    clock: Callable[[], float] = now_with_sleep
+    holder: str = ""
+    """The current leader, as last seen."""
+    leading: bool = False
+    epoch: int = 0
+    succeeds: bool = False
+    """Whether another process has held the lease before."""
+    _lost: bool = False
+    _failures: int = 0
+    """Attempts in a row that the server did not answer or refused."""
+    _bell: asyncio.Event = field(default_factory=asyncio.Event)
+    _highest: int = 0
+    """The highest epoch that this process has seen on the lease."""
+    _free_since: float | None = None
+    """When this process first saw that the lease may be taken."""
+    _seen: Lease | None = None
+    _seen_at: float = 0.0
+    _renewed: float = 0.0
+    _page: int = field(init=False)
+    _path: str = field(init=False)
+    _dice: random.Random = field(init=False)
+
+    def __post_init__(self, seed: int) -> None:
+        if not self.retry_seconds < self.renew_seconds < self.lease_seconds:
             raise ValueError("a lease must outlast the time for renewing it, and that the time between two tries")
-        self.identity = identity
-        self.holder = ""
-        """The current leader, as last seen."""
-        self.leading = False
-        self.epoch = 0
-        self.succeeds = False
-        """Whether another process has held the lease before."""
-        self._lost = False
-        self._failures = 0
-        """Attempts in a row that the server did not answer or refused."""
-        self._bell = asyncio.Event()
-        self._intents = intents or Intents()
-        self._page = self._intents.page(self, self._bell.set)
-        self._stand_by = stand_by
-        self._is_dead = is_dead
-        self._claims = claims or Claims()
-        self._known_epoch = known_epoch
-        self._highest = 0
-        """The highest epoch that this process has seen on the lease."""
-        self._free_since: float | None = None
-        """When this process first saw that the lease may be taken."""
-        self._api = api
-        self.namespace = namespace
-        self._path = LEASES.path(namespace, name)
-        self._all = LEASES.path(namespace)
-        self.name = name
-        self._lease_seconds = lease_seconds
-        self._renew_seconds = renew_seconds
-        self._retry_seconds = retry_seconds
-        self._dice = random.Random(f"{identity}{seed}")
-        self._clock = clock
-        self._seen: Lease | None = None
-        self._seen_at = 0.0
-        self._renewed = 0.0
+        self._page = self.intents.page(self, self._bell.set)
+        self._path = LEASES.path(self.namespace, self.name)
+        self._dice = random.Random(f"{self.identity}{seed}")
 
     @property
     def spare(self) -> str:
@@ -162,14 +153,9 @@ class LeaderElection:
         return asker if asker != self.identity else ""
 
     @property
-    def inherited(self) -> frozenset[str]:
-        """What earlier holders have announced and not settled."""
-        return self._intents.inherited
-
-    @property
     def valid(self) -> bool:
         """Whether no other process can be leading: false also after this process was frozen for too long."""
-        return self.leading and self._clock() < self._renewed + self._lease_seconds
+        return self.leading and self.clock() < self._renewed + self.lease_seconds
 
     @property
     def lost(self) -> bool:
@@ -184,7 +170,7 @@ class LeaderElection:
         """
         await self._acquire()
         self.leading = True
-        self._claims.taken(self)
+        self.claims.taken(self)
         log.info("leading as %s", self.identity)
         renewing = asyncio.create_task(self._renew())
         working: asyncio.Task[None] | None = None
@@ -204,8 +190,8 @@ class LeaderElection:
             lost = lost or renewing.done()
             await _ended(renewing)
             self.leading = False
-            self._claims.released(self)
-            self._intents.flush()
+            self.claims.released(self)
+            self.intents.flush()
             if not lost:
                 await asyncio.shield(self._release())
         if working is not None and not working.cancelled():
@@ -225,10 +211,10 @@ class LeaderElection:
                     leads = self.holder
                     log.info("standing by: %s leads", leads)
                     first = self._seen
-                if not self._stand_by and leads and first is not None and self._renewed_since(first):
+                if not self.stand_by and leads and first is not None and self._renewed_since(first):
                     raise LeaseHeld(f"lease `{self.namespace}/{self.name}` is held by `{leads}`, which renews it")
-                pause = self._retry_seconds * self._dice.uniform(1.0, 1.2)
-                await _rung(bell, min(pause, self._pause() if self._failures else self._expires_in()))
+                pause = self.retry_seconds * self._dice.uniform(1.0, 1.2)
+                await happens(bell, min(pause, self._pause() if self._failures else self._expires_in()))
         finally:
             await _ended(listening)
 
@@ -246,19 +232,19 @@ class LeaderElection:
                         bell.set()
             except ApiError as error:
                 log.info("lease %s is not watched: %s", self.name, error)
-            await asyncio.sleep(self._retry_seconds)
+            await asyncio.sleep(self.retry_seconds)
 
     def _expires_in(self) -> float:
         """Seconds until the lease of another process may be taken; the retry time if it has expired."""
         if self._seen is None or self.holder in ("", self.identity):
-            return self._retry_seconds
-        left = self._seen_at + self._holds(self._seen) - self._clock()
-        return left if left > 0 else self._retry_seconds
+            return self.retry_seconds
+        left = self._seen_at + self._holds(self._seen) - self.clock()
+        return left if left > 0 else self.retry_seconds
 
     async def _renew(self) -> None:
         while True:
             # Not longer than the lease is certain: one retry time later would be too late for the last writes.
-            await _rung(self._bell, min(self._retry_seconds, self._sure_for()))
+            await happens(self._bell, min(self.retry_seconds, self._sure_for()))
             self._bell.clear()
             try:
                 async with asyncio.timeout(self._sure_for()):
@@ -270,23 +256,23 @@ class LeaderElection:
             if self._lost:
                 log.error("lost the lease to %s", self.holder or "no one")
                 return
-            if self._clock() - self._renewed >= self._renew_seconds:
-                log.error("lost the lease: not renewed for %.1f s", self._clock() - self._renewed)
+            if self.clock() - self._renewed >= self.renew_seconds:
+                log.error("lost the lease: not renewed for %.1f s", self.clock() - self._renewed)
                 return
             await asyncio.sleep(min(self._pause(), self._sure_for()))
             self._bell.set()
 
     def _pause(self) -> float:
         """Seconds after which a failed write is repeated."""
-        return float(min(RETRY_FIRST * 2 ** min(self._failures, 20), self._retry_seconds))
+        return float(min(RETRY_FIRST * 2 ** min(self._failures, 20), self.retry_seconds))
 
     def _sure_for(self) -> float:
-        return max(self._renewed + self._renew_seconds - self._clock(), 0.0)
+        return max(self._renewed + self.renew_seconds - self.clock(), 0.0)
 
     async def _try(self) -> bool:
         """Take or renew the lease once; whether it is ours now."""
-        begun = self._clock()
-        draft = self._intents.draft() if self.leading else None
+        begun = self.clock()
+        draft = self.intents.draft() if self.leading else None
         try:
             written = await self._write(draft)
         except (Conflict, NotFound):
@@ -302,7 +288,7 @@ class LeaderElection:
             # The time before the request: other processes count from when they see it, which is later.
             self._renewed = begun
             if draft is not None:
-                self._intents.written(self._page, draft.number)
+                self.intents.written(self._page, draft.number)
         return written
 
     async def _write(self, draft: Draft | None) -> bool:
@@ -313,7 +299,7 @@ class LeaderElection:
             except NotFound:
                 if draft is None and not self._permitted():
                     return False
-                creating = self._api.create(self._all, self._claim({}, draft))
+                creating = self._api.create(LEASES.path(self.namespace), self._claim({}, draft))
                 self._observe(await (self._claimed(creating) if draft is None else creating))
                 assert self._seen is not None
                 self.epoch = _epoch(self._seen)
@@ -327,8 +313,8 @@ class LeaderElection:
                 return False
             self._observe(await self._api.replace(self._path, self._claim(self._seen, draft)))
             return True
-        held = self.holder not in ("", self.identity) and not self._is_dead(self.holder)
-        if held and self._clock() < self._seen_at + self._holds(self._seen):
+        held = self.holder not in ("", self.identity) and not self.is_dead(self.holder)
+        if held and self.clock() < self._seen_at + self._holds(self._seen):
             self._free_since = None
             return False
         if not self._permitted():
@@ -340,15 +326,15 @@ class LeaderElection:
 
     def _permitted(self) -> bool:
         """Whether this process takes the lease, which is free."""
-        self._free_since = self._clock() if self._free_since is None else self._free_since
-        return self._claims.permit(self, self._clock() - self._free_since)
+        self._free_since = self.clock() if self._free_since is None else self._free_since
+        return self.claims.permit(self, self.clock() - self._free_since)
 
     async def _claimed(self, request: Awaitable[bytes]) -> bytes:
-        self._claims.begin(self)
+        self.claims.begin(self)
         try:
             body = await request
         except BaseException:
-            self._claims.ended()
+            self.claims.ended()
             raise
         self._free_since = None
         return body
@@ -362,11 +348,11 @@ class LeaderElection:
         self.epoch, self.succeeds = _epoch(self._seen), True
         text = _annotations(before).get(INTENTS, "")
         try:
-            self._intents.inherit(read_paths(text))
+            self.intents.inherit(read_paths(text))
         except ValueError as error:
             log.error("lease %s: annotation %s cannot be read: %s: `%s`", self.name, INTENTS, error, text[:40])
-            self._intents.inherit_unreadable(text)
-        self._intents.inherit_decided(_victims(before))
+            self.intents.inherit_unreadable(text)
+        self.intents.inherit_decided(_victims(before))
 
     def _observe(self, body: bytes) -> None:
         try:
@@ -375,32 +361,32 @@ class LeaderElection:
         except (msgspec.DecodeError, AttributeError) as error:
             raise ServerFault(f"not a lease: {error}") from error
         if self._seen is None or lease.get("spec") != self._seen.get("spec"):
-            self._seen_at = self._clock()
+            self._seen_at = self.clock()
         self._seen, self.holder = lease, holder
         self._highest = max(self._highest, _epoch(lease))
 
     def _holds(self, lease: Lease) -> float:
         """Seconds that the holder has the lease after its last renewal."""
         seconds = (lease.get("spec") or {}).get("leaseDurationSeconds")
-        return float(seconds) if isinstance(seconds, int) else self._lease_seconds
+        return float(seconds) if isinstance(seconds, int) else self.lease_seconds
 
     def _claim(self, lease: Lease, draft: Draft | None) -> Lease:
         """The lease with this process as holder; other fields stay.
 
         A leader writes its intents. A candidate raises the epoch, and leaves the intents of its predecessor.
         """
-        now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+        now = micro_time_text(time.time())
         before = lease.get("spec") or {}
         spec = before | {
             "holderIdentity": self.identity,
-            "leaseDurationSeconds": max(round(self._lease_seconds), 1),
+            "leaseDurationSeconds": max(round(self.lease_seconds), 1),
             "renewTime": now,
         }
         if before.get("holderIdentity") != self.identity or "acquireTime" not in before:
             spec["acquireTime"] = now
             spec["leaseTransitions"] = before.get("leaseTransitions", -1) + 1
         if draft is None:
-            known = max(self._highest, self._known_epoch())
+            known = max(self._highest, self.known_epoch())
             kept = write_victims(_victims(lease), known + 1)
             notes = _with_intents(lease, _annotations(lease).get(INTENTS, ""), kept) | {EPOCH: str(known + 1)}
             notes.pop(SPARE, None)
@@ -410,7 +396,7 @@ class LeaderElection:
             decided = write_victims(draft.decided, self.epoch)
             notes = _with_intents(lease, draft.text, decided) | {EPOCH: str(self.epoch)}
         metadata = (lease.get("metadata") or {"name": self.name}) | {"annotations": notes}
-        return lease | {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": metadata, "spec": spec}
+        return lease | LEASES.document(metadata, spec=spec)
 
     async def _release(self) -> None:
         """Release the lease, so that a standby need not wait; an interrupted renewal may have changed it meanwhile."""
@@ -418,8 +404,8 @@ class LeaderElection:
             async with asyncio.timeout(RELEASE_SECONDS):
                 while self._seen is not None and self._is_ours(self._seen):
                     spec = self._seen["spec"] | {"holderIdentity": "", "leaseDurationSeconds": 1}
-                    decided = write_victims(self._intents.decided(), self.epoch)
-                    notes = {"annotations": _with_intents(self._seen, self._intents.text(), decided)}
+                    decided = write_victims(self.intents.decided(), self.epoch)
+                    notes = {"annotations": _with_intents(self._seen, self.intents.text(), decided)}
                     freed = self._seen | {"metadata": self._seen["metadata"] | notes, "spec": spec}
                     try:
                         self._observe(await self._api.replace(self._path, freed))
@@ -459,12 +445,6 @@ def _epoch(lease: Lease | None) -> int:
 
 async def _awaited(work: Awaitable[None]) -> None:
     await work
-
-
-async def _rung(bell: asyncio.Event, seconds: float) -> None:
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await bell.wait()
 
 
 async def _ended(task: asyncio.Task[None] | None) -> None:

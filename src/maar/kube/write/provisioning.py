@@ -37,13 +37,23 @@ class PodSet(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class AskForNodes(Own):
-    """Create a request and its templates; what an earlier attempt created stays."""
+class _OnRequest(Own):
+    """A write of one request and its templates."""
 
     resource: Resource[Object]
     """ProvisioningRequests as the server serves them."""
     namespace: str
     name: str
+
+    @property
+    def key(self) -> str:
+        return self.resource.path(self.namespace, self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class AskForNodes(_OnRequest):
+    """Create a request and its templates; what an earlier attempt created stays."""
+
     class_name: str
     sets: tuple[PodSet, ...]
     notes: dict[str, str]
@@ -51,58 +61,33 @@ class AskForNodes(Own):
     owner: Reference
     """Owns the request and the templates, so that they are deleted together with the job."""
 
-    @property
-    def key(self) -> str:
-        return self.resource.path(self.namespace, self.name)
-
     async def once(self, api: Api) -> Done | Failed | Again:
         for number, pods in enumerate(self.sets):
             namespace, _, name = pods.sample.partition("/")
             pod = msgspec.json.decode(await api.get(PODS.path(namespace, name)), type=dict[str, Any])
-            body = {
-                "apiVersion": POD_TEMPLATES.api_version,
-                "kind": POD_TEMPLATES.kind,
-                "metadata": self._metadata(template_name(self.name, number)),
-                "template": template(pod),
-            }
+            body = POD_TEMPLATES.document(self._metadata(template_name(self.name, number)), template=template(pod))
             with contextlib.suppress(AlreadyExists):
                 await api.create(POD_TEMPLATES.path(self.namespace), body)
         sets = [
             {"count": pods.count, "podTemplateRef": {"name": template_name(self.name, number)}}
             for number, pods in enumerate(self.sets)
         ]
-        body = {
-            "apiVersion": self.resource.api_version,
-            "kind": self.resource.kind,
-            "metadata": self._metadata(self.name),
-            "spec": {"provisioningClassName": self.class_name, "podSets": sets},
-        }
+        spec = {"provisioningClassName": self.class_name, "podSets": sets}
+        body = self.resource.document(self._metadata(self.name), spec=spec)
         with contextlib.suppress(AlreadyExists):
             await api.create(self.resource.path(self.namespace), body)
         return Done()
 
     def _metadata(self, name: str) -> dict[str, Any]:
-        owner = {
-            "apiVersion": self.owner.api_version,
-            "kind": self.owner.kind,
-            "name": self.owner.name,
-            "uid": self.owner.uid,
-        }
+        owner = self.owner._replace(namespace="").document()  # it is in the namespace of what it owns
         return {"name": name, "namespace": self.namespace, "annotations": self.notes, "ownerReferences": [owner]}
 
 
 @dataclass(frozen=True, slots=True)
-class Withdraw(Own):
+class Withdraw(_OnRequest):
     """Delete a request and its templates."""
 
-    resource: Resource[Object]
-    namespace: str
-    name: str
     sets: int
-
-    @property
-    def key(self) -> str:
-        return self.resource.path(self.namespace, self.name)
 
     async def once(self, api: Api) -> Done | Failed | Again:
         templates = [POD_TEMPLATES.path(self.namespace, template_name(self.name, n)) for n in range(self.sets)]

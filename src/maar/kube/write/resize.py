@@ -27,7 +27,7 @@ from maar.kube.client.errors import AlreadyExists, ApiError, Conflict, Invalid, 
 from maar.kube.kinds import AnyJobKind
 from maar.kube.kinds.elastic import ElasticSpec
 from maar.kube.kinds.kind import Wanted
-from maar.kube.wire.api_resources import Resource
+from maar.kube.wire.api_resources import Plain, Resource
 from maar.kube.wire.base import Object
 from maar.kube.wire.decoding import decode_json
 from maar.kube.write.guarded import Guarded, Moved, Verdict
@@ -36,16 +36,8 @@ from maar.kube.write.work import Own
 from maar.model.words import count
 
 
-class _Meta(msgspec.Struct, rename="camel"):
-    resource_version: str = ""
-
-
-class _Written(msgspec.Struct):
-    metadata: _Meta
-
-
 def _version(body: bytes) -> str:
-    return msgspec.json.decode(body, type=_Written).metadata.resource_version
+    return decode_json(body, Plain).metadata.resource_version
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Reads and writes ShardMap and Shards. Every write replaces one version, and fails if there is a newer one.
 
 `Conflict` goes to the caller, which reads again and decides again: an entry may have another owner now, and the epoch
-may not be its own any more (rule 4 of docs/shards.md).
+may not be its own any more (rule 4 of docs/shards-proof.md).
 """
 
 from __future__ import annotations
@@ -47,8 +47,7 @@ def stored_of(item: WireMap) -> StoredMap:
     known = item.metadata
     metadata: Document = {"name": item.name, "uid": known.uid, "resourceVersion": known.resource_version}
     metadata |= {"labels": known.labels, "annotations": known.annotations}
-    document = {"apiVersion": SHARD_MAPS.api_version, "kind": SHARD_MAPS.kind, "metadata": metadata}
-    return StoredMap(shard_map(item), document)
+    return StoredMap(shard_map(item), SHARD_MAPS.document(metadata))
 
 
 async def read_map(api: Api) -> StoredMap | None:
@@ -61,8 +60,8 @@ async def read_map(api: Api) -> StoredMap | None:
 
 async def create_map(api: Api, made: ShardMap) -> StoredMap:
     """Write the first map of a cluster; `AlreadyExists` if another process was faster."""
-    head = {"apiVersion": SHARD_MAPS.api_version, "kind": SHARD_MAPS.kind, "metadata": {"name": MAP_NAME}}
-    return _stored(await api.create(SHARD_MAPS.path(), head | {"spec": msgspec.to_builtins(spec_of(made))}))
+    document = SHARD_MAPS.document({"name": MAP_NAME}, spec=msgspec.to_builtins(spec_of(made)))
+    return _stored(await api.create(SHARD_MAPS.path(), document))
 
 
 async def write_map(api: Api, before: StoredMap, made: ShardMap) -> StoredMap:
@@ -99,8 +98,10 @@ async def write_shard(
 ) -> Document:
     """Write wants and figures of a shard in place of a version, or create it; `Conflict` if that is not the newest."""
     name = shard_name(shard)
-    head = {"apiVersion": SHARDS.api_version, "kind": SHARDS.kind, "metadata": {"name": name}}
-    document = (before or head) | {"spec": msgspec.to_builtins(spec), "status": msgspec.to_builtins(status)}
+    document = (before or SHARDS.document({"name": name})) | {
+        "spec": msgspec.to_builtins(spec),
+        "status": msgspec.to_builtins(status),
+    }
     if before is None:
         body = await api.create(SHARDS.path(), document)
     else:

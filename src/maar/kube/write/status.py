@@ -27,10 +27,10 @@ SUMMARIES = 5
 
 
 def waits(pod: str, reason: str, message: str, created: float, node: str | None) -> Patch:
-    """The condition of a pod that waits, and in the same request the node that is promised to it (empty: none).
+    """The condition of a pod that waits, and in the same request the node that is nominated for it (empty: none).
 
     It waits since it was created: another reason is no transition, and writing the same reason again changes nothing.
-    `None` as node leaves the promise as it is.
+    `None` as node leaves the nomination as it is.
     """
     condition = {
         "type": "PodScheduled",
@@ -39,14 +39,14 @@ def waits(pod: str, reason: str, message: str, created: float, node: str | None)
         "message": quoted(message, LONGEST),
         "lastTransitionTime": time_text(created),
     }
-    promise = {} if node is None else {"nominatedNodeName": node or None}
+    nominated = {} if node is None else {"nominatedNodeName": node or None}
     namespace, _, name = pod.partition("/")
-    body = {"status": {"conditions": [condition], **promise}}
+    body = {"status": {"conditions": [condition], **nominated}}
     return Patch(PODS.path(namespace, name, "status"), body, "strategic")
 
 
-def promises(patch: Patch) -> bool:
-    """Whether a patch changes the node that is promised to a pod: later leaders rely on it."""
+def nominates(patch: Patch) -> bool:
+    """Whether a patch changes the node that is nominated for a pod: later leaders rely on it."""
     status = patch.body.get("status") if isinstance(patch.body, dict) else None
     return isinstance(status, dict) and "nominatedNodeName" in status
 

@@ -33,29 +33,28 @@ class Turns(Generic[T]):
         """Remove the next item; its tenant has the next turn after all others."""
         tenant, items = next(iter(self._items.items()))
         item, _ = items.popitem(last=False)
-        self._count -= 1
-        if items:
-            self._items.move_to_end(tenant)
-        else:
-            del self._items[tenant]
+        self._items.move_to_end(tenant)
+        self._removed(tenant)
         return item
 
     def discard(self, tenant: str, item: T) -> None:
         items = self._items.get(tenant)
         if items is not None and item in items:
             del items[item]
-            self._count -= 1
-            if not items:
-                del self._items[tenant]
+            self._removed(tenant)
 
     def drop_from_largest(self) -> T:
         """Remove the last item of the tenant that has most."""
         tenant = max(self._items, key=lambda tenant: len(self._items[tenant]))
         item, _ = self._items[tenant].popitem()
+        self._removed(tenant)
+        return item
+
+    def _removed(self, tenant: str) -> None:
+        """An item was removed: a tenant without others has no turn."""
         self._count -= 1
         if not self._items[tenant]:
             del self._items[tenant]
-        return item
 
 
 def tenant_of(path: str) -> str:

@@ -9,16 +9,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
+from maar.kube.client import errors
 from maar.kube.client.api import Api, PatchKind
-from maar.kube.client.errors import (
-    AlreadyExists,
-    ApiError,
-    NotLeading,
-    ServerFault,
-    TooManyRequests,
-    Unauthorized,
-    Unreachable,
-)
 from maar.kube.write.guarded import Guarded
 from maar.kube.write.outcomes import Again, Done, Failed
 
@@ -82,11 +74,11 @@ async def attempt(api: Api, work: Patch | Create | Own, earlier: int = 0) -> Don
             case Own():
                 return await work.once(api)
         return Done()
-    except NotLeading:
+    except errors.NotLeading:
         raise
-    except AlreadyExists as error:
+    except errors.AlreadyExists as error:
         return Done() if earlier else Failed(error)
-    except (Unreachable, ServerFault, TooManyRequests, Unauthorized) as error:
+    except (errors.Unreachable, errors.ServerFault, errors.TooManyRequests, errors.Unauthorized) as error:
         return Again(error)
-    except ApiError as error:
+    except errors.ApiError as error:
         return Failed(error)

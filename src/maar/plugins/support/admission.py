@@ -1,4 +1,4 @@
-"""Admission accounts: what is promised to admitted groups that do not have it yet, and what jobs have in surplus.
+"""Admission accounts: what admitted groups lack, and what jobs have in surplus.
 
 Kept as columns of the session (a row per queue, including its children), so that an undone trial eviction restores
 them. Nothing is counted unless a group waits for admission.
@@ -9,9 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from maar.model.jobs import Job, Phase
+from maar.model.minimum import has_minimum
 from maar.model.resources import UNLIMITED, Ints
 from maar.model.tasks import Gate, Status
-from maar.plugins.support.quotas import may_be_promised, minimum_row, own_of
+from maar.plugins.support.quotas import may_wait_for, minimum_row, own_of
 from maar.plugins.support.shares import Row
 from maar.session.journal import Array
 from maar.session.register import Register
@@ -26,12 +27,12 @@ def is_asked(session: Session) -> bool:
 
 
 class Admission:
-    """Promised and surplus amounts, by queue."""
+    """Lacked and surplus amounts, by queue."""
 
     def __init__(self, session: Session, on: Register) -> None:
         size = (len(session.snapshot.queues), len(session.snapshot.axes))
         self._session = session
-        self._promised: Array = np.zeros(size, dtype=object)
+        self._lacked: Array = np.zeros(size, dtype=object)
         self._surplus: Array = np.zeros(size, dtype=object)
         self._waiting: dict[int, tuple[Ints, Ints]] = {}
         """Admitted jobs that lack something: what they need, and what they lacked when counted."""
@@ -40,13 +41,13 @@ class Admission:
             for i in session.snapshot.jobs.active:
                 job = session.job(i)
                 if job.min_resources and job.phase in (Phase.INQUEUE, Phase.RUNNING):
-                    self._promise(job, checked=False)
+                    self._admit(job, checked=False)
             session.state.listen(self._changed)
-            on.job_enqueued(self._promise)
+            on.job_enqueued(self._admit)
 
-    def promised(self, queue: int, own: bool = False) -> Row:
+    def lacked(self, queue: int, own: bool = False) -> Row:
         """What admitted groups of a queue (and of queues below it, unless `own`) still lack of their minimum."""
-        return self._row(self._promised, queue, own)
+        return self._row(self._lacked, queue, own)
 
     def surplus(self, queue: int, own: bool = False) -> Row:
         """What the jobs of a queue have above their minimum."""
@@ -69,22 +70,22 @@ class Admission:
             self._session.snapshot, np.maximum(self._session.state.job_allocated - self._minimums, 0)
         )
 
-    def _promise(self, job: Job, checked: bool = True) -> None:
+    def _admit(self, job: Job, checked: bool = True) -> None:
         """Count what a group lacks; `checked` if this session admitted it."""
         if not job.min_resources or self._session.snapshot.jobs.refused[job.index]:
             return
         needs = np.array(minimum_row(self._session, job), dtype=np.int64)
         lacks = np.minimum(np.maximum(needs - self._session.state.job_allocated[job.index], 0), self._askable(job))
-        if not checked and not may_be_promised(
+        if not checked and not may_wait_for(
             self._session,
             job,
             lacks.tolist(),
-            self.promised(int(self._session.snapshot.jobs.queue[job.index]), own=True),
+            self.lacked(int(self._session.snapshot.jobs.queue[job.index]), own=True),
         ):
             return
         if lacks.any():
             self._waiting[job.index] = needs, lacks
-            self._add(self._promised, job.index, lacks)
+            self._add(self._lacked, job.index, lacks)
 
     def _askable(self, job: Job) -> Ints:
         """What its pods may still request: anything while some are not created, then what the pending pods request.
@@ -93,8 +94,7 @@ class Admission:
         their queue count as pending.
         """
         snapshot = self._session.snapshot
-        members = snapshot.jobs.members[job.index]
-        if int((self._session.state.status[members] != Status.FAILED).sum()) < job.min_member or len(members) == 0:
+        if not has_minimum(job, [t for t in snapshot.tasks_of(job.index) if t.status is not Status.FAILED]):
             return np.full(len(snapshot.axes), UNLIMITED, dtype=np.int64)
         waiting = self._session.tasks_of(job, Status.PENDING)
         if snapshot.jobs.blocked[job.index]:
@@ -102,16 +102,16 @@ class Admission:
             waiting = np.concatenate([waiting, blocked[snapshot.tasks.gate[blocked] == Gate.CLOSED]])
         return np.asarray(snapshot.shapes.requests[snapshot.tasks.shape[waiting]].sum(axis=0, dtype=np.int64))
 
-    def _changed(self, job: int, shape: int, count: int) -> None:
+    def _changed(self, job: int, shape: int, rows: Ints, counts: Ints, sign: int) -> None:
         """Update missing and surplus amounts after a job got or lost tasks."""
         after = self._session.state.job_allocated[job]
-        before = after - count * self._session.snapshot.shapes.requests[shape]
+        before = after - sign * counts.sum() * self._session.snapshot.shapes.requests[shape]
         minimum = self._minimums[job]
         self._add(self._surplus, job, np.maximum(after - minimum, 0) - np.maximum(before - minimum, 0))
         if job in self._waiting:
             needs, lacked = self._waiting[job]
             now, then = (np.minimum(lacked, np.maximum(needs - has, 0)) for has in (after, before))
-            self._add(self._promised, job, now - then)
+            self._add(self._lacked, job, now - then)
 
     def _add(self, column: Array, job: int, amounts: Ints) -> None:
         queue = int(self._session.snapshot.jobs.queue[job])

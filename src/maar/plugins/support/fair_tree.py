@@ -12,11 +12,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from maar.model.minimum import has_minimum
 from maar.model.resources import Ints, Mask, total
 from maar.model.snapshot import Snapshot
 from maar.model.tasks import Status
 from maar.plugins.support.hdrf import Part, Path, Standing, Tree
-from maar.plugins.support.quotas import InUse, has_own, vote_by_kind, wanted_row
+from maar.plugins.support.quotas import InUse, has_job, has_own, vote_by_kind, wanted_row
 from maar.plugins.support.shares import Dominant, Row, at_least, less, plus
 from maar.session.hooks import Claim
 from maar.session.session import Session
@@ -69,7 +70,7 @@ class FairTree:
         mine = int(snapshot.jobs.queue[claim.job.index])
         self._watch(claim.job.index)
         wanted = wanted_row(self._session, claim.job, claim.shape)
-        has: Changes = {claim.job.index: plus(self._has(claim.job.index), wanted)}
+        has: Changes = {claim.job.index: plus(has_job(self._session, claim.job.index), wanted)}
         parts = self._all_parts()
         parts[mine] = self._part(mine, has)
 
@@ -81,7 +82,7 @@ class FairTree:
                 return False
             self._watch(job)
             holds: Row = snapshot.shapes.requests[snapshot.tasks.shape[task]].tolist()
-            left = {**has, job: less(has.get(job, self._has(job)), holds)}
+            left = {**has, job: less(has.get(job, has_job(self._session, job)), holds)}
             moved = [self._part(q, left) if q == queue else part for q, part in enumerate(parts)]
             guilty = self._lighter(rivals, self._tree.standings(moved))
             if guilty and going:
@@ -97,14 +98,10 @@ class FairTree:
 
     # -- what jobs have
 
-    def _has(self, job: int) -> Row:
-        row: Row = self._session.state.job_allocated[job].tolist()
-        return row
-
     def _used_up(self) -> Mask:
         return np.array([a <= b for a, b in zip(self._session.total, self._in_use.row(), strict=True)], dtype=np.bool_)
 
-    def _changed(self, job: int, shape: int, count: int) -> None:
+    def _changed(self, job: int, shape: int, rows: Ints, counts: Ints, sign: int) -> None:
         queue = int(self._session.snapshot.jobs.queue[job])
         self._watch(job)
         self._latest += 1
@@ -161,6 +158,6 @@ def asked(snapshot: Snapshot, job: int) -> Row:
     waits = snapshot.shapes.requests[snapshot.tasks.shape[pending]].sum(axis=0, dtype=np.int64)
     row: Row = (snapshot.jobs.allocated[job] + waits).tolist()
     group = snapshot.jobs.jobs[job]
-    if group.min_resources and len(members) < max(group.min_member, 1):
+    if group.min_resources and not has_minimum(group, snapshot.tasks_of(job)):
         row = at_least(row, snapshot.axes.row(group.min_resources))
     return row

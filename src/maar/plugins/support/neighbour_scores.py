@@ -41,10 +41,9 @@ class NeighbourScores:
         self._session = session
         self._affinity = affinity_weight
         self._spread = spread_weight
-        self._neighbours = Neighbours(session)
-        self._masks = NodeMasks(session.snapshot.nodes)
+        self.neighbours = Neighbours(session)
+        self.masks = NodeMasks(session.snapshot.nodes)
         self._wishes: dict[int, Wishes | None] = {}
-        self._usable: dict[int, Mask] = {}
         self._wanting: dict[PodSelector, list[Wish]] | None = None
 
     def score(self, shape: int) -> Floats | None:
@@ -89,17 +88,8 @@ class NeighbourScores:
                 self._wanting.setdefault(term.pods, []).append(wish)
         return self._wanting.get(selector, [])
 
-    def _usable_by(self, shape: int) -> Mask:
-        usable = self._usable.get(shape)
-        if usable is None:
-            usable = np.ones(len(self._session.snapshot.nodes), dtype=np.bool_)
-            for _, rejection in self._session.rejections(shape):
-                usable &= ~rejection.nodes
-            self._usable[shape] = usable
-        return usable
-
     def _affinity_score(self, shape: int, wishes: Wishes) -> Floats | None:
-        near = self._neighbours
+        near = self.neighbours
         raw = np.zeros(len(self._session.snapshot.nodes), dtype=np.int64)
         for weight, term in wishes.own:
             counts = near.counts(term.pods, later=False)
@@ -107,7 +97,7 @@ class NeighbourScores:
                 raw += weight * near.domains(term.topology_key).around(counts)
         for wish in wishes.others:
             raw += wish.weight * near.domains(wish.topology_key).around(near.present(wish.shapes, later=False))
-        among = raw[self._usable_by(shape)]
+        among = raw[self._session.usable(shape)]
         if len(among) == 0 or (low := int(among.min())) == (high := int(among.max())):
             return None
         return (raw - low).astype(np.float64) * (100.0 * self._affinity / (high - low))
@@ -115,7 +105,7 @@ class NeighbourScores:
     def _spread_score(self, shape: int, wishes: Wishes) -> Floats | None:
         if not wishes.spread:
             return None
-        near, usable = self._neighbours, self._usable_by(shape)
+        near, usable = self.neighbours, self._session.usable(shape)
         keyed = np.ones(len(usable), dtype=np.bool_)
         for constraint in wishes.spread:
             keyed &= near.domains(constraint.topology_key).has
@@ -128,10 +118,15 @@ class NeighbourScores:
             size = len(np.unique(domains.codes[among]))
             counts = near.counts(constraint.pods, later=True)
             if counts is not None:
-                counted = keyed & self._masks.eligible(self._session.snapshot.shapes.shapes[shape], constraint)
+                counted = keyed & self.masks.eligible(self._session.snapshot.shapes.shapes[shape], constraint)
                 raw += domains.around(counts * counted) * math.log(size + 2)
             raw += constraint.max_skew - 1
-        low, high = float(raw[among].min()), float(raw[among].max())
-        if high == 0:
-            return np.where(keyed, 100.0 * self._spread, 0.0)
-        return np.where(keyed, (high + low - raw) * (100.0 * self._spread / high), 0.0)
+        return np.where(keyed, fewest_first(raw, among, self._spread), 0.0)
+
+
+def fewest_first(raw: Floats, among: Mask, weight: float) -> Floats:
+    """Counts as scores: the highest among some nodes gets least."""
+    low, high = float(raw[among].min()), float(raw[among].max())
+    if high == 0:
+        return np.full(len(raw), 100.0 * weight)
+    return (high + low - raw) * (100.0 * weight / high)

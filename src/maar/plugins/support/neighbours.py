@@ -8,16 +8,21 @@ use each port. This module sums these counts by domain, for all nodes at once.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
 
+from maar.model.fitting import Mode
 from maar.model.nodes import LabelColumn
 from maar.model.resources import Ints, Mask
 from maar.model.selectors import PodSelector, PodTerm, Port
 from maar.model.shapes import Feature
-from maar.model.tasks import Status
-from maar.session.hooks import Obstacle
+from maar.model.tasks import NO_TASKS, Status
+from maar.model.volumes import SharedVolume
 from maar.session.session import Session
+
+FEW = 16
+"""Tasks up to which counting them one by one is faster than all at once. Measured."""
 
 
 class Domains:
@@ -48,6 +53,30 @@ class Domains:
         return self.at_nodes(self.sums(counts))
 
 
+class Placed(NamedTuple):
+    """The placed pods in a mode, without some tasks: now, after releasing pods are gone, or none at all."""
+
+    neighbours: Neighbours
+    mode: Mode
+    gone: Ints
+
+    def later(self) -> Placed:
+        return self._replace(mode=Mode.LATER)
+
+    def counts(self, feature: Feature, stay: bool = False) -> Ints | None:
+        """How many pods on each node show a feature; `None` if none does. With `stay` no task is gone."""
+        if self.mode is Mode.EMPTY:
+            return None
+        counts = self.neighbours.counts(feature, self.mode is Mode.LATER)
+        if counts is None or stay or not len(self.gone):
+            return counts
+        return counts - self.neighbours.shown_by(feature, self.gone)
+
+    def present(self, shapes: Iterable[int]) -> Ints:
+        """How many pods of the given shapes are on each node."""
+        return self.neighbours.present(shapes, self.mode is Mode.LATER, self.gone)
+
+
 class Neighbours:
     """Placed pods, as the constraints of other pods see them."""
 
@@ -58,6 +87,7 @@ class Neighbours:
         self._tasks: dict[frozenset[int], Ints] = {}
         self._repelling: dict[PodSelector, list[PodTerm]] | None = None
         self._ports: dict[tuple[int, str], list[Port]] | None = None
+        self._shared: dict[str, list[SharedVolume]] | None = None
 
     def domains(self, key: str) -> Domains:
         found = self._domains.get(key)
@@ -74,12 +104,23 @@ class Neighbours:
         there = state.features[number]
         return np.asarray(there - state.leaving[number] if later else there)
 
-    def obstacle(self, feature: Feature, near: Ints) -> Obstacle:
-        """The pods that show a feature, as an obstacle: `near` says how many there are in the domain of each node."""
-        return Obstacle(self._feature[feature], near)
+    def shown_by(self, feature: Feature, tasks: Ints) -> Ints:
+        """How many of these tasks show a feature on each node."""
+        table, number = self._session.snapshot, self._feature[feature]
+        node, features = self._session.state.node, table.shapes.features
+        if len(tasks) <= FEW:
+            counts = np.zeros(len(table.nodes), dtype=np.int64)
+            for task in tasks.tolist():
+                if number in features[table.tasks.shape.item(task)]:
+                    counts[node.item(task)] += 1
+            return counts
+        shapes = table.tasks.shape[tasks]
+        showing = [shape for shape in np.unique(shapes).tolist() if number in features[shape]]
+        rows = node[tasks[np.isin(shapes, showing)]]
+        return np.bincount(rows, minlength=len(table.nodes))
 
-    def present(self, shapes: Iterable[int], later: bool) -> Ints:
-        """How many pods of the given shapes are on each node."""
+    def present(self, shapes: Iterable[int], later: bool, gone: Ints = NO_TASKS) -> Ints:
+        """How many pods of the given shapes are on each node, without the tasks `gone`."""
         wanted = frozenset(shapes)
         tasks = self._tasks.get(wanted)
         if tasks is None:
@@ -89,7 +130,7 @@ class Neighbours:
         there = (status == Status.BOUND) | (status == Status.NOMINATED)
         if not later:
             there |= status == Status.RELEASING
-        rows = node[there & (node >= 0)]
+        rows = node[there & (node >= 0) & ~np.isin(tasks, gone)]
         return np.bincount(rows, minlength=len(self._session.snapshot.nodes))
 
     def repelling(self, selector: PodSelector) -> list[PodTerm]:
@@ -100,6 +141,15 @@ class Neighbours:
                 if isinstance(feature, PodTerm):
                     self._repelling.setdefault(feature.pods, []).append(feature)
         return self._repelling.get(selector, [])
+
+    def shared(self, pool: str) -> list[SharedVolume]:
+        """The volumes of a pool that several pods use."""
+        if self._shared is None:
+            self._shared = {}
+            for feature in self._feature:
+                if isinstance(feature, SharedVolume):
+                    self._shared.setdefault(feature.pool, []).append(feature)
+        return self._shared.get(pool, [])
 
     def conflicting(self, port: Port) -> list[Port]:
         """Host ports of any pods that conflict with a port."""

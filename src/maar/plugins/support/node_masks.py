@@ -70,14 +70,13 @@ class NodeMasks:
 
     def eligible(self, shape: Shape, constraint: Spread) -> Mask:
         """The nodes that count for a spread constraint of the shape."""
-        mask = np.ones(len(self._nodes), dtype=np.bool_)
-        if constraint.honor_affinity:
-            mask &= self.selected(shape.node_selector)
-            if shape.node_terms is not None:
-                mask &= self.liked(shape.node_terms)
-        if constraint.honor_taints:
-            mask &= self.tolerated(shape.tolerations)
-        return mask
+        mask = self.accepted(shape) if constraint.honor_affinity else np.ones(len(self._nodes), dtype=np.bool_)
+        return mask & self.tolerated(shape.tolerations) if constraint.honor_taints else mask
+
+    def accepted(self, shape: Shape) -> Mask:
+        """The nodes that the selector and the required affinity of a shape accept."""
+        mask = self.selected(shape.node_selector)
+        return mask if shape.node_terms is None else mask & self.liked(shape.node_terms)
 
 
 def refusing(taints: tuple[Taint, ...], tolerations: tuple[Toleration, ...]) -> Iterator[Taint]:

@@ -6,32 +6,43 @@ shows whether it is worth anything.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
+from maar.model import fitting
+from maar.model.fitting import Mode
 from maar.model.jobs import Job
 from maar.model.resources import Floats, Ints, Mask
-from maar.model.tasks import Status
+from maar.model.tasks import NO_TASKS, Status, longest_promise
 from maar.session.eviction.making_room import needs_of
 from maar.session.placement import Group, domains_of_part
 from maar.session.session import Session
 from maar.session.subgroups import Part, bundles
 
-NO_TASKS: Ints = np.zeros(0, dtype=np.int64)
+Beside = Callable[[int], Ints | None]
 STARTS = 60.0
 """Seconds that a pod may take to start after it was bound; tuned by hand. A pod that starts later on a locked node was
 bound after the lock."""
 
 
-def fits(session: Session, needs: list[tuple[Group, int]], free: Ints, rows: Mask) -> bool:
+def fits(session: Session, needs: list[tuple[Group, int]], free: Ints, beside: Beside, rows: Mask) -> bool:
     """Whether the given numbers of tasks fit together on the nodes `rows`, with `free` resources.
 
-    Tasks of one subgroup must fit in one of its domains.
+    `beside` says how many tasks of a shape nodes take by their counters. Tasks of one subgroup must fit in one of its
+    domains.
     """
+    requests = {group.shape: session.snapshot.shapes.requests[group.shape] for group, _ in needs}
+    limits = {shape: room for shape in requests if (room := beside(shape)) is not None}
+    if limits:
+        # What counters leave to a shape is one more resource, of which each of its tasks takes 1.
+        free = np.column_stack((free, *limits.values()))
+        requests = {shape: np.append(row, [shape == s for s in limits]) for shape, row in requests.items()}
     free = np.where(rows[:, None], free, 0)
     for part in bundles(needs):
         job = session.job(int(session.snapshot.tasks.job[part.needs[0][0].tasks[0]]))
         for domain in domains_of_part(session, job, part, rows):
-            then = _after(session, part, free, rows if domain is None else rows & domain)
+            then = _after(session, part, free, requests, rows if domain is None else rows & domain)
             if then is not None:
                 free = then
                 break
@@ -40,36 +51,25 @@ def fits(session: Session, needs: list[tuple[Group, int]], free: Ints, rows: Mas
     return True
 
 
-def _after(session: Session, part: Part, free: Ints, rows: Mask) -> Ints | None:
+def _after(session: Session, part: Part, free: Ints, requests: dict[int, Ints], rows: Mask) -> Ints | None:
     """The free resources after a part is placed on the nodes `rows`; `None` if it does not fit."""
     left = free
     for group, count in part.needs:
-        request = session.snapshot.shapes.requests[group.shape]
-        takes = (session.view(group.shape).open & rows).astype(np.int64)
-        takes *= np.minimum.reduce([left[:, dim] // request[dim] for dim in request.nonzero()[0].tolist()] or [count])
-        np.maximum(takes, 0, out=takes)
+        request = requests[group.shape]
+        takes = fitting.count(left, request) * (session.view(group.shape).open & rows)
         if takes.sum() < count:
             return None
         order = np.argsort(-takes, kind="stable")
         reached = np.minimum(np.cumsum(takes[order]), count)
         used = int(np.searchsorted(reached, count)) + 1
         left = left.copy() if left is free else left
-        left[order[:used]] -= np.diff(reached[:used], prepend=0)[:, None] * request
+        fitting.charge(left, order[:used], np.diff(reached[:used], prepend=0), request)
     return left
 
 
 def promised_runtime(session: Session, job: Job) -> float | None:
     """Seconds after its start by which a job promises to end, if the job or all of its tasks promise it."""
-    if job.promise is not None:
-        return job.promise
-    tasks = session.snapshot.tasks.tasks
-    longest = None
-    for t in range(*session.snapshot.jobs.members.span(job.index)):
-        promise = tasks[t].promise
-        if promise is None:
-            return None
-        longest = promise if longest is None else max(longest, promise)
-    return longest
+    return job.promise if job.promise is not None else longest_promise(session.snapshot.tasks_of(job.index))
 
 
 def earliest_start(session: Session, target: str, without: Ints = NO_TASKS) -> float | None:
@@ -85,15 +85,15 @@ def earliest_start(session: Session, target: str, without: Ints = NO_TASKS) -> f
     running = np.flatnonzero((state.status == Status.BOUND) & (state.node >= 0))
     ends = _ends(session)[running]
     ends[np.isin(running, without)] = -np.inf
-    free = snapshot.nodes.allocatable - state.used + state.releasing
     every = np.ones(len(snapshot.nodes), dtype=np.bool_)
-    requests = snapshot.shapes.requests[snapshot.tasks.shape[running]]
 
     def fits_at(moment: float) -> bool:
-        gone = ends <= moment
-        then = free.copy()
-        np.add.at(then, state.node[running[gone]], requests[gone])
-        return fits(session, needs, then, every)
+        gone = running[ends <= moment]
+
+        def beside(shape: int) -> Ints | None:
+            return session.capacity.beside_at_best(shape, gone, proven=True)
+
+        return fits(session, needs, session.capacity.free(Mode.UNNOMINATED, gone), beside, every)
 
     moments = [session.now, *sorted(set(ends[np.isfinite(ends) & (ends > session.now)].tolist()))]
     low, high = 0, len(moments)
@@ -114,8 +114,11 @@ def breakers(session: Session, target: str) -> frozenset[str]:
     """
     table = session.snapshot.tasks
     there = np.flatnonzero((table.status == Status.BOUND) | (table.status == Status.RELEASING))
-    late = there[_promised_ends(session)[there] < session.now].tolist()
+    late = there[promised_ends(session)[there] < session.now].tolist()
     passed = _passed_locks(session, target)
+    # Without a promise, a job with an estimate passed by that: it is Maar's, and the job has broken nothing.
+    estimated = np.array([job.estimate is not None for job in session.snapshot.jobs.jobs], dtype=np.bool_)
+    passed = passed[np.isfinite(promised_ends(session)[passed]) | ~estimated[table.job[passed]]]
     starts = earliest_start(session, target, passed) if len(passed) else None
     if starts is not None:
         late += passed[_ends(session)[passed] > starts].tolist()
@@ -138,11 +141,11 @@ def _passed_locks(session: Session, target: str) -> Ints:
 
 def _ends(session: Session) -> Floats:
     """When each task ends if it keeps its promise; one that has broken it may never end."""
-    ends = _promised_ends(session)
+    ends = promised_ends(session)
     return np.where(ends < session.now, np.inf, ends)
 
 
-def _promised_ends(session: Session) -> Floats:
+def promised_ends(session: Session) -> Floats:
     """The promised end of each task; infinite without a promise."""
     return session.memo.fixed("promises", "ends", lambda: _made(session))
 

@@ -5,18 +5,24 @@ Reads the columns of the session and stores nothing. Amounts are rows of Python 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
+from maar.model.codes import QUEUE_LIMIT, Code
 from maar.model.jobs import Job
 from maar.model.queues import Queue
 from maar.model.reasons import Reason
 from maar.model.resources import CPU, EPHEMERAL, MEMORY, PODS, UNLIMITED, Axes, Ints, Mask, in_words, total
-from maar.plugins.support.shares import Row, less
-from maar.session.hooks import Claim
+from maar.plugins.support.shares import Row, less, plus, real_capability
+from maar.session.eviction.making_room import needs_of
+from maar.session.gangs import missing
+from maar.session.hooks import Claim, Excess
 from maar.session.journal import Array
+from maar.session.room import one_shape
 from maar.session.session import Session
+
+OVER_CAPABILITY = Code("OverCapability", QUEUE_LIMIT)
 
 
 def compared(axes: Axes) -> list[int]:
@@ -29,6 +35,28 @@ def compared(axes: Axes) -> list[int]:
 def limit_row(axes: Axes, queue: Queue) -> Row:
     """The capability of a queue; resources that it does not name are unlimited."""
     return axes.row(queue.capability or {}, missing=UNLIMITED)
+
+
+def guarantees(session: Session) -> list[Row]:
+    """What each queue is guaranteed."""
+    return [session.snapshot.axes.row(queue.guarantee or {}) for queue in session.snapshot.queues.queues]
+
+
+def flat_limits(session: Session, guarantee: list[Row]) -> list[Row]:
+    """The limit of each queue if all share the whole cluster."""
+    queues, promised = session.snapshot.queues, [0] * len(session.snapshot.axes)
+    for q, row in enumerate(guarantee):
+        promised = promised if q == queues.root else plus(promised, row)
+    rows = zip(queues.queues, guarantee, strict=True)
+    return [real_limit(session, queue, session.total, promised, own) for queue, own in rows]
+
+
+def real_limit(session: Session, queue: Queue, available: Row, promised: Row, own: Row) -> Row:
+    """The real capability of a queue. Pod slots count only if its own limit names them."""
+    pods, limit = session.snapshot.axes.pods, limit_row(session.snapshot.axes, queue)
+    real = real_capability(available, promised, own, limit)
+    real[pods] = limit[pods]
+    return real
 
 
 def minimum_row(session: Session, job: Job) -> Row:
@@ -44,9 +72,26 @@ def wanted_row(session: Session, job: Job, shape: int) -> Row:
     return row
 
 
+def next_row(session: Session, job: Job) -> Row:
+    """What a job asks for in its next turn: its missing minimum, or one task more."""
+    shape = one_shape(session, job)
+    if shape >= 0 and not job.role_min and not job.subgroups:
+        return [amount * max(missing(session, job).total, 1) for amount in wanted_row(session, job, shape)]
+    row = [0] * len(session.snapshot.axes)
+    for group, count in needs_of(session, job):
+        row = plus(row, wanted_row(session, job, group.shape), count)
+    return row if any(row) else minimum_row(session, job)
+
+
 def has_all(session: Session, queue: int) -> Row:
     """The resources of a queue's jobs, with all queues below it."""
     row: Row = session.state.queue_allocated[queue].tolist()
+    return row
+
+
+def has_job(session: Session, job: int) -> Row:
+    """The resources of a job."""
+    row: Row = session.state.job_allocated[job].tolist()
     return row
 
 
@@ -63,27 +108,32 @@ def own_of(session: Session, column: Array, queue: int) -> Row:
     return row
 
 
-def may_be_promised(session: Session, job: Job, asks: Sequence[int], promised: Sequence[int]) -> bool:
-    """Whether an admitted group may wait for this much, beside what other groups of its queue are promised.
+def excess(queue: int, has: Row, deserved: Row, dims: Iterable[int]) -> list[Excess]:
+    """The resources of which a queue has more than it deserves, if it deserves any."""
+    return [Excess(queue, d, has[d] - deserved[d], deserved[d]) for d in dims if has[d] > deserved[d] > 0]
+
+
+def may_wait_for(session: Session, job: Job, asks: Sequence[int], lacked: Sequence[int]) -> bool:
+    """Whether an admitted group may wait for this much, beside what other groups of its queue lack.
 
     A phase proves no admission: anyone who may edit a PodGroup of Volcano can write it, and raise `minResources` later.
     So a group keeps room from others only within the limit of its queue, and only if it could fit the whole cluster.
     """
     number = int(session.snapshot.jobs.queue[job.index])
     limit = limit_row(session.snapshot.axes, session.snapshot.queues.queues[number])
-    rows = zip(asks, promised, limit, session.total, strict=True)
+    rows = zip(asks, lacked, limit, session.total, strict=True)
     return all(waiting + more <= most and more <= there for more, waiting, most, there in rows if more > 0)
 
 
 class InUse:
-    """What is used or promised on all nodes: counted once, then updated from the sums of the queues."""
+    """What is used, nominated or reserved on all nodes: counted once, then updated from the sums of the queues."""
 
     def __init__(self, session: Session) -> None:
         state = session.state
         self._session = session
         self._root = session.snapshot.queues.root
         # Anyone may set `nodeName` on a pod that requests more than a node has: no node is more than full.
-        in_use = np.minimum(state.used - state.releasing + state.nominated, session.snapshot.nodes.allocatable)
+        in_use = np.minimum(session.capacity.taken(), session.snapshot.nodes.allocatable)
         self._others = less(total(in_use), state.queue_allocated[self._root].tolist())
 
     def row(self) -> Row:
@@ -102,34 +152,30 @@ def vote_by_kind(claim: Claim, tasks: Ints, kinds: Ints, judge: Callable[[int, b
     return np.array([judge(int(tasks[at]), False) for at in first.tolist()], dtype=np.bool_)[of_kind]
 
 
-def closed(plugin: str, queue: Queue) -> Reason:
-    return Reason(plugin, "QueueClosed", f"queue `{queue.name}` is closed", queue=queue.name)
-
-
 def over_limit(
     plugin: str,
-    code: str,
+    code: Code,
     queue: Queue,
     axes: Axes,
     which: str,
     limit: Sequence[int],
     has: Sequence[int],
     asks: Sequence[int],
-    promised: Sequence[int] | None = None,
+    lacked: Sequence[int] | None = None,
 ) -> Reason | None:
     """The resource in which a queue would exceed a limit named `which`, or `None`.
 
     queue `research` may have 8 nvidia.com/gpu (deserved), has 8, asks for 4 more
     """
     for d in [*compared(axes), axes.pods]:
-        waiting = promised[d] if promised is not None else 0
+        waiting = lacked[d] if lacked is not None else 0
         if asks[d] > 0 and has[d] + waiting + asks[d] > limit[d]:
             name = axes.names[d]
             may, have, ask = (in_words(name, max(x, 0)) for x in (limit[d], has[d], asks[d]))
             also = f" and {in_words(name, waiting)} promised to admitted groups" if waiting > 0 else ""
             return Reason(
                 plugin,
-                code,
+                code.name,
                 f"queue `{queue.name}` may have {may} {name} ({which}), has {have}{also}, asks for {ask} more",
                 resource=name,
                 needs=asks[d],

@@ -26,9 +26,22 @@ class Tier:
         self._all: Ints = np.concatenate(self._rows)
         self._starts: Ints = np.cumsum([0, *(len(rows) for rows in self._rows[:-1])])
         self._masks: dict[int, Mask] = {}
+        self._parents: dict[int, Ints] = {}
+        """By the number of a higher tier: the domain there that contains each domain, or -1."""
 
     def sums(self, counts: Ints) -> Ints:
         return np.asarray(np.add.reduceat(counts[self._all], self._starts))
+
+    def of_parents(self, upper: Tier, values: Ints, otherwise: Ints) -> Ints:
+        """For each domain the value of the domain of a higher tier that contains it, or its own (`otherwise`)."""
+        parents = self._parents.get(upper.number)
+        if parents is None:
+            inside = np.full(self._nodes, -1, dtype=np.int64)
+            inside[upper._all] = np.repeat(np.arange(len(upper.names)), [len(rows) for rows in upper._rows])
+            of_nodes = inside[self._all]
+            least, most = np.minimum.reduceat(of_nodes, self._starts), np.maximum.reduceat(of_nodes, self._starts)
+            parents = self._parents[upper.number] = np.where(least == most, least, -1)
+        return np.where(parents < 0, otherwise, values[parents])
 
     def mask(self, domain: int) -> Mask:
         mask = self._masks.get(domain)

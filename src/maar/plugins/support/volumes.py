@@ -1,49 +1,78 @@
-"""Volumes: a part of `predicates`. A node attaches limited numbers per driver; a free local volume serves one pod."""
+"""Volumes: a part of `predicates`.
+
+A node attaches a limited number per driver; a volume that its pods share counts once. A free local volume serves one
+pod, and so does a claim for one pod only, wherever that runs.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
+from maar.model import volumes
+from maar.model.codes import BEFORE_NODES, NODES, Code, Meaning
+from maar.model.fitting import Mode, count_columns, how_many
+from maar.model.reasons import Refusal
 from maar.model.resources import UNLIMITED, Ints
 from maar.model.selectors import NodeTerm
 from maar.model.shapes import Shape
-from maar.model.volumes import Room, Slot
-from maar.plugins.support.neighbours import Neighbours
-from maar.session.hooks import Limit, Rejection
+from maar.model.volumes import Room, SharedVolume, Slot, VolumeNeed
+from maar.plugins.support.names import PREDICATES
+from maar.plugins.support.neighbours import Placed
+from maar.session.hooks import Limit
 from maar.session.session import Session
 
-LIMIT = "NodeVolumeLimits"
-"""The code of driver limits, the only rooms that the configuration can disable."""
+UNREACHED = Code("VolumeBinding", NODES, lasting=True)
+FULL = Code(volumes.LIMIT, NODES)
+NONE_FREE = Code(volumes.NO_VOLUME, Meaning("VolumeNotFound", "the cluster's owner adds volumes", BEFORE_NODES))
+IN_USE = Code(volumes.IN_USE, Meaning("ClaimInUse", "wait for the pod that has the claim, or use another claim"))
+OF_ROOM = {code.name: code for code in (FULL, NONE_FREE, Code(volumes.NO_STORAGE, NODES), IN_USE)}
+"""Only driver limits can be disabled by the configuration."""
+CODES = (UNREACHED, *OF_ROOM.values())
 
 
 class Volumes:
     """Room for a shape with volumes."""
 
-    def __init__(self, shape: Shape, session: Session, neighbours: Neighbours, limited: bool) -> None:
-        self._neighbours = neighbours
+    def __init__(self, shape: Shape, session: Session, limited: bool) -> None:
         self._row = session.snapshot.nodes.row
         found = ((need, session.snapshot.rooms.get(need.room)) for need in shape.volume_needs)
         self._rooms = [
-            (need.pool, need.count, room, self._most(room))
+            (need, room, self._most(room))
             for need, room in found
-            if room is not None and (limited or room.code != LIMIT)
+            if room is not None and (limited or room.code != volumes.LIMIT)
         ]
 
-    def limit(self, later: bool) -> Limit:
-        """How many more pods find room for all their volumes."""
+    def limit(self, there: Placed) -> Limit:
+        """How many more pods find room for all their volumes. Of empty nodes only the driver limits are known."""
         left = np.full(len(self._row), UNLIMITED, dtype=np.int64)
         coupled = False
         causes = []
-        for pool, count, room, most in self._rooms:
-            used = self._used(pool, later)
-            here = np.maximum(most - used, 0) // count
+        for need, room, most in self._rooms:
+            if there.mode is Mode.EMPTY and room.code != volumes.LIMIT:
+                continue
+            used = self._used(need.pool, there)
+            here = self._fits(need, most - used, there)
             if room.total is not None:
-                together = max(room.total - int(used.sum()), 0) // count
+                together = how_many([room.total - int(used.sum())], [need.count])
                 here = np.minimum(here, together)
                 coupled |= int(here.sum()) > together
-            causes.append(Rejection(room.code, room.words, here == 0))
+            causes.append(Refusal(PREDICATES, OF_ROOM.get(room.code, NONE_FREE), room.words, here == 0))
             left = np.minimum(left, here)
-        return Limit(left, coupled, tuple(causes))
+        return Limit(left, coupled, tuple(causes), local=all(room.total is None for _, room, _ in self._rooms))
+
+    def _fits(self, need: VolumeNeed, left: Ints, there: Placed) -> Ints:
+        """How many pods with a need fit into the volumes left on each node; shared volumes already there count as 0."""
+        if not need.shared:
+            return count_columns(len(left), [(left, need.count)])
+        new = np.full(len(left), len(need.shared), dtype=np.int64)
+        for name in need.shared:
+            counts = there.counts(SharedVolume(need.pool, name))
+            if counts is not None:
+                new -= counts > 0
+        left = left - new
+        if need.count:
+            return count_columns(len(left), [(left, need.count)])
+        return np.where((left >= 0) | (new == 0), UNLIMITED, 0)
 
     def _most(self, room: Room) -> Ints:
         most = np.full(len(self._row), UNLIMITED if room.others is None else room.others, dtype=np.int64)
@@ -53,13 +82,17 @@ class Volumes:
                 most[row] = count
         return most
 
-    def _used(self, pool: str, later: bool) -> Ints:
+    def _used(self, pool: str, there: Placed) -> Ints:
         """How many volumes of a pool the pods on each node use."""
         used = np.zeros(len(self._row), dtype=np.int64)
         number = 1
-        while (counts := self._neighbours.counts(Slot(pool, number), later)) is not None:
+        while (counts := there.counts(Slot(pool, number))) is not None:
             used += counts
             number += 1
+        for volume in there.neighbours.shared(pool):
+            counts = there.counts(volume)
+            if counts is not None:
+                used += counts > 0
         return used
 
 

@@ -8,6 +8,8 @@ Fields are compared from first to last; smaller is cheaper:
     breaks        a whole gang leaves; otherwise only surplus pods      `Unit.whole`
     queue         the place of the last victim queue, for reclaim only  `Hooks.victim_places`
     priority      the highest priority among the victims' jobs          `Job.priority`
+    shortfall     how far below its share a queue is left, as a part    `Hooks.excess`, for reclaim only
+                  of that share
     gangs         gangs and subgroups that leave, per task that fits    their units, and the room that they free
     pod_priority  the priority of the pod itself                        `Task.priority`; when single pods of one node,
                                                                         or all units of a claim are sorted
@@ -21,6 +23,12 @@ from __future__ import annotations
 
 from fractions import Fraction
 from typing import Any, NamedTuple
+
+import numpy as np
+
+from maar.model.resources import CPU, Floats, Ints
+from maar.model.snapshot import Snapshot
+from maar.model.tasks import Status
 
 
 class Work(NamedTuple):
@@ -40,13 +48,14 @@ class Cost(NamedTuple):
     breaks: bool = False
     queue: tuple[Any, ...] = ()
     priority: int = 0
+    shortfall: Fraction | int = 0
     gangs: float | Fraction = 0
     pod_priority: int = 0
     work: Work = NO_WORK
 
     def shared(self, tasks: int) -> Cost:
         """The same where the gangs make room for that many tasks."""
-        return Cost(self.evicts, self.breaks, self.queue, self.priority, self.gangs / tasks, 0, self.work)
+        return self._replace(gangs=self.gangs / tasks, pod_priority=0)
 
 
 TieKey = tuple[tuple[str, int], ...]
@@ -60,3 +69,16 @@ class Rank(NamedTuple):
     key: TieKey
     number: int
     """The number of the chosen task, job, node or domain."""
+
+
+def work_lost(snapshot: Snapshot, tasks: Ints | slice, now: float) -> tuple[Floats, Floats]:
+    """The GPU seconds and CPU seconds that each task has done since its start or its last checkpoint."""
+    table = snapshot.tasks
+    saved: Floats = table.checkpoint[tasks]
+    since = np.maximum(table.started[tasks], np.where(np.isnan(saved), -np.inf, saved))
+    seconds = np.maximum(now - since, 0.0)
+    seconds[table.status[tasks] != Status.BOUND] = 0.0  # bound in this cycle: nothing has run
+    shapes = table.shape[tasks]
+    gpus: Ints = snapshot.shapes.gpus[shapes]
+    cpu: Ints = snapshot.shapes.requests[shapes, snapshot.axes.index[CPU]]
+    return np.asarray(gpus * seconds), np.asarray(cpu * seconds)

@@ -15,6 +15,8 @@ from maar.model.jobs import Job
 from maar.model.resources import Ints, Mask
 from maar.model.tasks import Status
 from maar.session.eviction.protection import unprotected
+from maar.session.eviction.victims import Surplus
+from maar.session.gangs import spare
 from maar.session.resizing.workers import workers_of
 from maar.session.session import Session
 
@@ -30,7 +32,7 @@ def unit_for(session: Session, tasks: Sequence[int]) -> tuple[int, ...]:
         return ()  # It got pods in this cycle, which do not run yet.
     there = set(running.tolist())
     going = _with_higher_workers(session, job, {t for t in tasks if t in there})
-    if _breaks(session, job, going):
+    if _breaks(session, job, going) or (job.subgroups and not _take_subgroups(session, job, going)):
         going = there
     return tuple(sorted(going)) if going and may_leave(session, sorted(going)) else ()
 
@@ -40,44 +42,41 @@ def surplus_for(session: Session, tasks: Sequence[int], most: int) -> tuple[int,
 
     Empty for an elastic job, which shrinks by `unit_for`.
     """
-    table, roles, gang = session.snapshot.tasks, session.snapshot.jobs.task_role, session.hooks.gang
+    table, roles = session.snapshot.tasks, session.snapshot.jobs.task_role
     job = session.job(int(table.job[tasks[0]]))
     if job.is_elastic or (table.status[session.tasks_of(job, Status.BOUND)] != BOUND).any():
         return ()
-    state = session.state
-    minimums = {} if gang is None else gang.role_minimums(job)
-    left = min(most, int(state.job_ready[job.index]) - (0 if gang is None else gang.minimum(job)))
-    of_role = {role: int(state.role_ready[role]) - least for role, least in minimums.items()}
+    left, divided = spare(session, job), Surplus(session, job) if job.subgroups else None
     budgets, rows = _budgets_left(session), np.array(tasks, dtype=np.int64)
     free, may = unprotected(session, rows).tolist(), _may_leave(session, rows).tolist()
     going: list[int] = []
     for i, task in enumerate(tasks):
-        if left <= 0:
+        if len(going) >= most:
             break
-        role, covered = int(roles[task]), set(table.tasks[task].budgets) & budgets.keys()
-        if of_role.get(role, 1) <= 0 or not may[i]:
+        covered = set(table.tasks[task].budgets) & budgets.keys()
+        if not may[i] or (not free[i] and any(budgets[key] <= 0 for key in covered)):
             continue
-        if not free[i] and any(budgets[key] <= 0 for key in covered):
+        if divided.take(task, alone=True) is None if divided else not left.take({int(roles[task]): 1}):
             continue
         for key in covered:
             budgets[key] -= 1
-        if role in of_role:
-            of_role[role] -= 1
-        left -= 1
         going.append(task)
     return tuple(sorted(going))
 
 
 def may_leave(session: Session, tasks: Sequence[int]) -> bool:
     """Whether none of these tasks is protected, and their disruption budgets allow that all of them leave."""
-    table, rows = session.snapshot.tasks, np.array(tasks, dtype=np.int64)
+    rows = np.array(tasks, dtype=np.int64)
     if not _may_leave(session, rows).all():
         return False
-    guarded = rows[~unprotected(session, rows)].tolist()
-    wants = Counter(key for t in guarded for key in set(table.tasks[t].budgets))
-    if not wants:
-        return True
-    budgets = _budgets_left(session)
+    return within_budgets(session, rows[~unprotected(session, rows)])
+
+
+def within_budgets(session: Session, tasks: Ints) -> bool:
+    """Whether the disruption budgets of tasks allow that all of them leave."""
+    table = session.snapshot.tasks.tasks
+    wants = Counter(key for t in tasks.tolist() for key in set(table[t].budgets))
+    budgets = _budgets_left(session) if wants else {}
     return all(key not in budgets or budgets[key] >= count for key, count in wants.items())
 
 
@@ -106,13 +105,21 @@ def _with_higher_workers(session: Session, job: Job, tasks: set[int]) -> set[int
     return {t for t in workers if table[t].index >= first}
 
 
+def _take_subgroups(session: Session, job: Job, going: set[int]) -> bool:
+    """Add the subgroups that cannot stay without these tasks; false if the job would lack subgroups or tasks then."""
+    surplus = Surplus(session, job)
+    for task in sorted(going):
+        unit = surplus.take(task)
+        if unit is not None:
+            going.update(unit.tasks)
+        elif not surplus.has_taken(task):
+            return False
+    return True
+
+
 def _breaks(session: Session, job: Job, going: set[int]) -> bool:
     """Whether the job would have less than its minimum, or than the minimum of a role."""
-    gang, state = session.hooks.gang, session.state
-    if gang is None or not going:
+    if not going:
         return False
-    if int(state.job_ready[job.index]) - len(going) < gang.minimum(job):
-        return True
     roles = Counter(session.snapshot.jobs.task_role[list(going)].tolist())
-    minimums = gang.role_minimums(job)
-    return any(int(state.role_ready[role]) - n < minimums.get(role, 0) for role, n in roles.items())
+    return not spare(session, job).covers(roles)

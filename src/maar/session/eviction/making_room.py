@@ -5,41 +5,42 @@ Preempt (inside a queue) and reclaim (between queues) share it. The steps:
     1 proof      does the job fit with every permitted victim gone? If not, nothing is searched
     2 search     place what fits, open the cheapest node for the next task, and repeat until all tasks are placed
     3 give back  in reverse order, spare every unit without which the job still fits
-    4 nominate   promise the freed room to the job
+    4 nominate   nominate the freed room for the job
 
 All steps are in one statement, so a failed search changes nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import heapq
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
+from maar.model.fitting import Mode, count_columns
 from maar.model.jobs import Job
+from maar.model.minimum import Gap, Lack, spread
 from maar.model.plan import Cause
 from maar.model.reasons import Reason
 from maar.model.resources import Ints, Mask
 from maar.model.tasks import Status
 from maar.model.words import count as counted
 from maar.model.words import number
-from maar.session.eviction.cost import Rank
-from maar.session.eviction.neighbours import Neighbours
+from maar.session.eviction.cost import Cost, Rank
 from maar.session.eviction.openings import Openings
-from maar.session.eviction.victims import Candidates, Unit
-from maar.session.hooks import Claim, Limit
+from maar.session.eviction.units import Unit
+from maar.session.eviction.victims import Candidates
+from maar.session.gangs import missing
+from maar.session.hooks import Claim
 from maar.session.placement import (
     Group,
     Terms,
     both,
-    capped,
     domains_of,
     domains_of_part,
     groups_of,
-    lack_of,
-    lay,
-    missing,
-    place,
+    place_exactly,
+    place_tasks,
 )
 from maar.session.session import Session
 from maar.session.subgroups import Assembly, Part, bundles
@@ -49,6 +50,13 @@ MOST_DOMAINS = 8
 
 MOST_TRIES = 64
 """How many domains of subgroups one attempt tries, over all subgroups of the job; tuned by hand."""
+
+MOST_WORK = 5_000
+"""How often one search is done again to leave a queue less far below its share, times the number of possible victims.
+Tuned by hand: with up to ten victims nearly all choices are compared, with thousands a few."""
+
+FREE = Cost(evicts=False)
+"""Stands for the cost of an attempt that failed."""
 
 Why = Callable[[Unit], str]
 """The reason text for the eviction of a unit."""
@@ -70,26 +78,97 @@ class Search:
         session = self._session
         with session.statement() as statement:
             session.state.soften()
-            usable = session.open_to(self._job)
-            places = [
-                within
-                for domain in domains_of(session, self._job)
-                if shortfall(session, self._candidates, groups, within := both(usable, domain)) is None
-            ][:MOST_DOMAINS]
-            if len(places) > 1:
-                made = [self._try(groups, within, keep=False) for within in places]
-                ranks = [Rank(self._candidates.cost(gone), (), i) for i, gone in enumerate(made) if gone is not None]
-                places = [places[min(ranks).number]] if ranks else []
+            usable, domains = session.open_to(self._job), domains_of(session, self._job)
+            places = self._possible(groups, usable, domains)[:MOST_DOMAINS]
+            places = self._cheapest(places, lambda within: self._cost(self._try(groups, within, keep=False)))
             if not places or self._try(groups, places[0], keep=True) is None:
                 return False
             statement.commit()
             return True
 
+    def _possible(
+        self, groups: list[tuple[Group, int]], usable: Mask | None, domains: Iterable[Mask | None]
+    ) -> list[Mask | None]:
+        """The usable nodes of each domain, without the domains that provably have no room."""
+        places = (both(usable, domain) for domain in domains)
+        return [within for within in places if shortfall(self._session, self._candidates, groups, within) is None]
+
+    def _cheapest(self, places: list[Mask | None], attempt: Callable[[Mask | None], Cost | None]) -> list[Mask | None]:
+        """The place with the least cost; an attempt says what it costs, or `None` if it fails."""
+        costs = [attempt(within) for within in places] if len(places) > 1 else []
+        ranks = [Rank(cost, (), i) for i, cost in enumerate(costs) if cost is not None]
+        return places if len(places) < 2 else [places[min(ranks).number]] if ranks else []
+
+    def _cost(self, gone: list[Unit] | None) -> Cost | None:
+        return None if gone is None else self._candidates.cost(gone)
+
     def _try(self, groups: list[tuple[Group, int]], within: Mask | None, keep: bool) -> list[Unit] | None:
         """Make room on some nodes: what leaves, or `None` if it is impossible."""
+        with self._session.statement() as statement:
+            gone = self._attempt(groups, within, keep=True)
+            found = list(self._gone)
+            if gone is not None and not self._candidates.shortfalls.of(gone):
+                if keep:
+                    statement.commit()
+                return gone
+        if gone is None and not self._candidates.is_outvoted:
+            return None
+        without = self._better(groups, within, gone, found)
+        if without is None:
+            return None
+        return self._attempt(groups, within, keep, without) if keep or without else gone
+
+    def _better(
+        self, groups: list[tuple[Group, int]], within: Mask | None, gone: list[Unit] | None, found: list[Unit]
+    ) -> frozenset[Unit] | None:
+        """The units to spare so that the claim costs least, if an attempt failed or leaves a queue below its share.
+
+        `None` if no attempt succeeds. Any other choice spares one of the units that an attempt found before it ended,
+        or before it could not go on because a queue had no more than its share. So it is tried again without each of
+        them, the cheapest choice first, within a limit.
+        """
+        shortfalls, lacks = self._candidates.shortfalls, self._lacks(groups, within)
+        best = None if gone is None else self._candidates.cost(gone)
+        least = None if gone is None else frozenset[Unit]()
+        if best is None and not shortfalls.can_free(lacks):
+            return None
+        enough, tries = shortfalls.least(lacks), MOST_WORK // len(self._candidates.tasks)
+        known, waiting = {frozenset[Unit]()}, [(best is None, best or FREE, 0, frozenset[Unit](), found)]
+        while waiting and (best is None or best.shortfall > enough):
+            *_, spared, found = heapq.heappop(waiting)
+            for without in (spared | {unit} for unit in found):
+                if len(known) > tries:
+                    return least
+                if without in known:
+                    continue
+                known.add(without)
+                other = self._attempt(groups, within, keep=False, without=without)
+                cost = None if other is None else self._candidates.cost(other)
+                heapq.heappush(waiting, (cost is None, cost or FREE, len(known), without, list(self._gone)))
+                if cost is not None and (best is None or cost < best):
+                    best, least = cost, without
+        return least
+
+    def _lacks(self, groups: list[tuple[Group, int]], within: Mask | None) -> list[int]:
+        """How much of each resource others must free, at least."""
+        (group, wanted), axes = groups[0], self._session.snapshot.axes
+        view = self._session.view(group.shape, later=True)
+        there = view.open if within is None else view.open & within
+        lacking = wanted - int(self._session.capacity.fits(group.shape, Mode.LATER)[there].sum())
+        lacks = [0] * len(axes)
+        for dim in np.flatnonzero(view.request).tolist() if lacking > 0 else ():
+            request = int(view.request[dim])
+            # A node may lack less than a task requests: the rest of what is free there.
+            rest = int((np.maximum(view.free(there.nonzero()[0], dim), 0) % request).max(initial=0))
+            lacks[dim] = lacking * (request - rest)
+        return lacks
+
+    def _attempt(
+        self, groups: list[tuple[Group, int]], within: Mask | None, keep: bool, without: frozenset[Unit] = frozenset()
+    ) -> list[Unit] | None:
         session, terms = self._session, Terms(later=True, within=within)
         self._gone = []
-        self._candidates.begin(self._claim)
+        self._candidates.begin(self._claim, without)
         if len(groups) > 1:
             # Openings for a later group were made while earlier groups of another search were nominated.
             self._candidates.openings.clear()
@@ -110,35 +189,30 @@ class Search:
         if domains and domains[0] is None:
             return all(self._make(group, count, terms) for group, count in part.needs)
         needs, before = list(part.needs), list(self._gone)
-        places = [
-            terms._replace(within=within)
-            for domain in domains
-            if shortfall(self._session, self._candidates, needs, within := both(terms.within, domain)) is None
-        ][:tries]
-        ranks: list[Rank] = []
-        for i, inside in enumerate(places if len(places) > 1 else ()):
-            with self._session.statement():  # not committed
-                if self._make_inside(needs, inside):
-                    ranks.append(Rank(self._candidates.cost(self._gone), (), i))
-            self._gone = list(before)
-        if len(places) > 1:
-            places = [places[min(ranks).number]] if ranks else []
-        return bool(places) and self._make_inside(needs, places[0])
 
-    def _make_inside(self, needs: list[tuple[Group, int]], terms: Terms) -> bool:
-        self._candidates.openings.clear()
-        return all(self._make(group, count, terms) for group, count in needs)
+        def make(within: Mask | None) -> bool:
+            self._candidates.openings.clear()
+            return all(self._make(group, count, terms._replace(within=within)) for group, count in needs)
+
+        def attempt(within: Mask | None) -> Cost | None:
+            with self._session.statement():  # not committed
+                cost = self._cost(self._gone if make(within) else None)
+            self._gone = list(before)
+            return cost
+
+        places = self._cheapest(self._possible(needs, terms.within, domains)[:tries], attempt)
+        return bool(places) and make(places[0])
 
     def _make(self, group: Group, wanted: int, terms: Terms) -> bool:
         """Nominate `wanted` tasks of a group, and open nodes as needed."""
         session, placed = self._session, 0
         while True:
             left = group._replace(tasks=group.tasks[placed:])
-            placed += place(session, self._job, left, wanted - placed, terms)
+            placed += place_tasks(session, self._job, left, wanted - placed, terms)
             if placed == wanted:
                 return True
             if session.hooks.allowed(self._job, group.shape, 1) == 0 and self._has_room(group, terms):
-                if not self._free_quota():
+                if not self._free_quota(group):
                     return False
                 continue
             opening = self._openings(group, terms).cheapest(wanted - placed)
@@ -153,79 +227,118 @@ class Search:
         asked = (group.shape, b"" if terms.within is None else terms.within.tobytes())
         known = self._candidates.openings.get(asked)
         if known is None:
-            limits = [limit for _, limit in self._session.limits(group.shape, True)]
-            blocked = any(limit.obstacles for limit in limits)
-            neighbours = Neighbours(self._session, self._candidates, limits) if blocked else None
-            rows = self._promising(group, terms, [neighbours] if neighbours else limits)
             view = self._session.view(group.shape, later=True)
-            known = Openings(self._session, self._candidates, view, rows, neighbours)
-            if not limits and not self._session.hooks.shared_rooms:
+            known = Openings(self._session, self._candidates, view, self._promising(group, terms))
+            limits = self._session.capacity.limits(group.shape, Mode.LATER)
+            if all(limit.local for _, limit in limits) and not self._session.hooks.shared_rooms:
                 self._candidates.openings[asked] = known
         return known
 
     def _has_room(self, group: Group, terms: Terms) -> bool:
         """Whether nodes have room for one more task of the group, so that only the queue refuses it."""
-        fits = self._session.view(group.shape, later=True).fits
-        fits = capped(fits, self._session.shared_rooms(self._job, group.shape))
-        return bool(_usable(fits, [limit for _, limit in self._session.limits(group.shape, True)], terms).any())
+        return bool(self._session.capacity.room(self._job, group.shape, Mode.LATER, terms.within).any())
 
-    def _promising(self, group: Group, terms: Terms, limits: Sequence[Limit | Neighbours]) -> Ints:
+    def _promising(self, group: Group, terms: Terms) -> Ints:
         """The nodes that would take one more task with all candidates gone."""
-        fits = room_at_best(self._session, self._candidates, group.shape)
-        fits = capped(fits, self._session.shared_rooms(self._job, group.shape))
-        return np.flatnonzero(_usable(fits, limits, terms))
+        gone = self._candidates.left()
+        return np.flatnonzero(self._session.capacity.after(self._job, group.shape, gone, terms.within))
 
-    def _free_quota(self) -> bool:
-        """Evict the cheapest unit because nodes have room and only the queue's own limit stops the job."""
-        units = self._candidates.units()
+    def _free_quota(self, group: Group) -> bool:
+        """Evict the cheapest units because nodes have room and only the queue's own limit stops the job."""
+        candidates, hooks = self._candidates, self._session.hooks
         if self._claim.across_queues:
-            # Evictions in another queue free no quota of this queue, except under a common parent.
-            units = [unit for unit in units if self._is_kin(unit.job)]
-        return any(self._evict(unit) for unit in units)
-
-    def _is_kin(self, job: int) -> bool:
-        """Whether the queue of a job shares a parent with the claimant's queue, below the root."""
-        queues, queue_of_job = self._session.snapshot.queues, self._session.snapshot.jobs.queue
-        mine, theirs = queues.path[int(queue_of_job[self._job.index])], queues.path[int(queue_of_job[job])]
-        return bool(set(mine[1:-1]) & set(theirs[1:-1]))
+            return any(self._evict(unit) for unit in candidates.units_of_kin())
+        # Nodes keep room, and the other units their order, whatever leaves: then one pass is enough.
+        limits = self._session.capacity.limits(group.shape, Mode.LATER)
+        is_steady = not (candidates.gangs.others or limits or hooks.shared_rooms)
+        evicted = (unit for unit in candidates.in_turn() if self._evict(unit))
+        return any(not is_steady or hooks.allowed(self._job, group.shape, 1) for _ in evicted)
 
     def _evict(self, unit: Unit) -> bool:
         """Evict a unit, if all plugins agree to exactly this unit now."""
         session = self._session
         here = unit._replace(tasks=tuple(t for t in unit.tasks if session.state.status[t] == int(Status.BOUND)))
-        if not here.tasks or not self._candidates.agreed(here):
+        if not here.tasks:
             return False
-        cause = Cause.RECLAIMED if self._claim.across_queues else Cause.PREEMPTED
-        for task in here.tasks:
-            session.evict(task, self._job, self._why(here), cause)
-        self._gone.append(here)
+        if self._candidates.agreed(here):
+            self._send(here)
+        elif not self._goes_before(here):
+            self._candidates.refuse(here)
+            return False
         return True
+
+    def _send(self, unit: Unit) -> None:
+        cause = Cause.RECLAIMED if self._claim.across_queues else Cause.PREEMPTED
+        self._session.evict(unit.tasks, self._job, self._why(unit), cause)
+        self._gone.append(unit)
+
+    def _goes_before(self, unit: Unit) -> bool:
+        """Evict a unit before the largest one that left, if its queue can lose both only in this order."""
+        shortfalls = self._candidates.shortfalls
+        largest = max(self._gone, key=lambda gone: (shortfalls.size(gone, unit), gone.tasks), default=None)
+        if largest is None or largest.job == unit.job or not shortfalls.size(largest, unit):
+            return False
+        before = list(self._gone)
+        with self._session.statement() as statement:
+            self._session.spare(largest.tasks)
+            self._gone.remove(largest)
+            if self._candidates.agreed(unit):
+                self._send(unit)
+                if self._candidates.agreed(largest):
+                    self._send(largest)
+                    statement.commit()
+                    return True
+        self._gone = before
+        return False
 
     def _give_back(self, groups: list[tuple[Group, int]], terms: Terms) -> None:
         """Spare, last first, every unit without which the job still fits; not surplus of a gang that leaves whole."""
+        rooms = self._rooms(groups, terms)
         for unit in reversed(list(self._gone)):
+            if any(room.without(unit) < count for room, (_, count) in zip(rooms, groups, strict=True)):
+                continue
             if not unit.whole and any(_goes_with(unit, other, self._session) for other in self._gone):
                 continue
             with self._session.statement() as statement:
-                for task in unit.tasks:
-                    self._session.spare(task)
+                self._session.spare(unit.tasks)
                 if self._fits_again(groups, terms):
                     self._gone.remove(unit)
                     statement.commit()
+                    rooms = self._rooms(groups, terms)
+
+    def _rooms(self, groups: list[tuple[Group, int]], terms: Terms) -> list[Room]:
+        nominated = self._nominated(groups)
+        return [Room(self._session, group.shape, nominated, terms.within) for group, _ in groups]
+
+    def _nominated(self, groups: list[tuple[Group, int]]) -> Ints:
+        tasks = np.concatenate([group.tasks for group, _ in groups])
+        return np.asarray(tasks[self._session.state.status[tasks] == int(Status.NOMINATED)])
 
     def _fits_again(self, groups: list[tuple[Group, int]], terms: Terms) -> bool:
-        for group, _ in groups:
-            for task in group.tasks.tolist():
-                if self._session.state.status[task] == Status.NOMINATED:
-                    self._session.state.withdraw(task)
-        return lay(self._session, self._job, groups, terms)
+        self._session.state.withdraw(*self._nominated(groups).tolist())
+        return place_exactly(self._session, self._job, groups, terms)
 
 
-def _usable(fits: Ints, limits: Iterable[Limit | Neighbours], terms: Terms) -> Ints:
-    """How many tasks the nodes take of those that fit, under limits by placed pods."""
-    for limit in limits:
-        fits = np.minimum(fits, limit.room)
-    return fits if terms.within is None else fits * terms.within
+class Room:
+    """How many tasks of a shape fit at best if nominations are withdrawn and one unit less leaves: by resources."""
+
+    def __init__(self, session: Session, shape: int, nominated: Ints, within: Mask | None) -> None:
+        self._session = session
+        self._view = session.view(shape, later=True)
+        self._given = session.capacity.of(nominated)
+        fits = session.capacity.fits(shape, Mode.LATER, nominated)
+        self._fits: Ints = fits if within is None else fits * within
+        self._total = int(self._fits.sum())
+
+    def without(self, unit: Unit) -> int:
+        """How many fit if the unit stays."""
+        snapshot, tasks = self._session.snapshot, np.array(unit.tasks)
+        rows, of_row = np.unique(self._session.state.node[tasks], return_inverse=True)
+        room = self._given[rows]
+        np.subtract.at(room, of_row, snapshot.shapes.requests[snapshot.tasks.shape[tasks]])
+        request = self._view.request
+        columns = ((self._view.free(rows, d) + room[:, d], request.item(d)) for d in request.nonzero()[0].tolist())
+        return self._total - int(np.maximum(self._fits[rows] - count_columns(len(rows), columns), 0).sum())
 
 
 def _goes_with(unit: Unit, other: Unit, session: Session) -> bool:
@@ -243,30 +356,19 @@ def needs_of(session: Session, job: Job, claims: bool = False) -> list[tuple[Gro
 
     With `claims` only of tasks for which others may be evicted; empty if they do not complete the gang.
     """
-    lacking, roles = missing(session, job)
-    lacking = max(lacking, 1)
-    needs: list[tuple[Group, int]] = []
     groups, table = groups_of(session, job), session.snapshot.tasks
     if claims and not table.all_preempt:
         groups = [group._replace(tasks=group.tasks[table.preempts[group.tasks]]) for group in groups]
+    lack = missing(session, job)
     if job.subgroups:
-        return _needs_of_parts(session, job, [group for group in groups if len(group.tasks)])
-    counts = [0] * len(groups)
-    for i, group in enumerate(groups):
-        counts[i] = min(roles.get(group.role, 0), len(group.tasks))
-        if group.role in roles:
-            roles[group.role] -= counts[i]
-    lacking -= sum(counts)
-    for i, group in enumerate(groups):
-        more = min(max(lacking, 0), len(group.tasks) - counts[i])
-        lacking -= more
-        if counts[i] + more:
-            needs.append((group, counts[i] + more))
-    complete = lacking <= 0 and not (claims and any(left > 0 for left in roles.values()))
-    return needs if complete else []
+        return _needs_of_parts(session, job, [group for group in groups if len(group.tasks)], lack)
+    gap = Gap(max(lack.total, 1), lack.roles)
+    counts = spread(gap, [group.role for group in groups], [len(group.tasks) for group in groups])
+    complete = gap.is_filled if claims else gap.pods <= 0
+    return [(group, count) for group, count in zip(groups, counts, strict=True) if count] if complete else []
 
 
-def _needs_of_parts(session: Session, job: Job, groups: list[Group]) -> list[tuple[Group, int]]:
+def _needs_of_parts(session: Session, job: Job, groups: list[Group], lack: Lack[int]) -> list[tuple[Group, int]]:
     """The same for a job with subgroups: tasks of one subgroup are next to each other."""
     needs: list[tuple[Group, int]] = []
 
@@ -275,20 +377,10 @@ def _needs_of_parts(session: Session, job: Job, groups: list[Group]) -> list[tup
         return part.size
 
     assembly = Assembly(session, job, groups, put)
-    if missing(session, job)[0]:
-        return needs if assembly.complete(lack_of(session, job)) else []
+    if lack.total:
+        return needs if assembly.complete(lack) else []
     part = assembly.first(lambda _: True)
     return [] if part is None else list(part.needs)
-
-
-def room_at_best(session: Session, candidates: Candidates, shape: int) -> Ints:
-    """How many tasks of a shape each node would take with every candidate gone."""
-    view = session.view(shape, later=True)
-    extra = candidates.room()
-    dims = np.flatnonzero(view.request).tolist()
-    every = slice(None)
-    fits = np.min([(view.free(every, d) + extra[:, d]) // view.request[d] for d in dims], axis=0)
-    return np.asarray(np.maximum(fits, 0) * view.open)
 
 
 def shortfall(
@@ -296,45 +388,32 @@ def shortfall(
 ) -> tuple[int, int] | None:
     """The proof that there is no room: how many tasks fit at best, and how many are wanted; `None` without a proof."""
     for group, count in groups:
-        fits = room_at_best(session, candidates, group.shape)
+        fits = session.capacity.at_best(group.shape, candidates.left(), proven=True)
         room = int(fits.sum() if within is None else fits[within].sum())
         if room < count:
             return room, count
     return None
 
 
-def make_room(
-    session: Session, action: str, claim: Claim, candidates: Candidates, needs: list[tuple[Group, int]], why: Why
-) -> bool:
-    """Make room for the missing minimum of a job, or note why this is impossible."""
-    if len(candidates.tasks) and Search(session, claim, candidates, why).run(needs):
-        session.clear_notes(claim.job)
-        return True
-    session.note(claim.job, _refusal(session, action, claim, candidates, needs))
-    return False
-
-
-def _refusal(
+def refusal(
     session: Session, action: str, claim: Claim, candidates: Candidates, needs: list[tuple[Group, int]]
 ) -> Reason:
+    """Why a search found no room."""
     verb = "reclaimed" if claim.across_queues else "preempted"
-    since = session.waiting_since(claim.job)
     lasting = f"evicting all pods that may be {verb} does not make enough room"
     if len(candidates.left()) == 0:
-        return Reason(action, "NoVictims", f"no running pod may be {verb} for it", since=since)
+        return Reason(action, "NoVictims", f"no running pod may be {verb} for it")
     short = shortfall(session, candidates, needs, session.open_to(claim.job))
-    too_large = candidates.too_large() if claim.across_queues and short is None else None
-    if too_large is not None:
-        what = f"gang `{too_large.key}` is larger than what its queue `{too_large.queue}` has above its share"
-        lasting = "the gangs in its way are larger than what their queues have above their shares"
+    kept = candidates.within_share() if claim.across_queues and short is None else None
+    if kept is not None:
+        what = f"the minimum of gang `{kept.key}` is within what its queue `{kept.queue}` deserves or is guaranteed"
+        lasting = "the gangs in its way are within what their queues deserve or are guaranteed"
         never = "gangs are never reclaimed in part"
-        return Reason(
-            action, "NotEnoughVictims", f"{what}, and {never}", since=since, lasting=f"{lasting}, and {never}"
-        )
+        return Reason(action, "NotEnoughVictims", f"{what}, and {never}", lasting=f"{lasting}, and {never}")
     if short is None:
         what = f"evicting all pods that may be {verb} does not make room for all its missing pods together"
-        return Reason(action, "NotEnoughVictims", what, since=since, lasting=lasting)
+        return Reason(action, "NotEnoughVictims", what, lasting=lasting)
     room, wanted = short
     pods = f"{number(room)} of its {counted(wanted, 'missing pod')}"
     what = f"if all pods that may be {verb} were gone, only {pods} would fit"
-    return Reason(action, "NotEnoughVictims", what, needs=wanted, has=room, since=since, lasting=lasting)
+    return Reason(action, "NotEnoughVictims", what, needs=wanted, has=room, lasting=lasting)

@@ -5,8 +5,7 @@ DaemonSet, a mirror annotation or a system priority class. By default that alway
 untrusted`, the protected jobs of a queue, the most important and oldest first, keep their protection while together
 they are within what the queue deserves. Beyond that they are victims like all others, and no more likely ones.
 
-The members of a gang's minimum count together, pods above it one by one. A gang that is partly within the share of its
-queue is not protected by that: it is reclaimed whole, unless a guarantee would break. Without a plugin that defines
+The members of a gang's minimum count together, pods above it one by one. Without a plugin that defines
 what queues deserve, every protection holds. Pods in `kube-system`, where tenants cannot write, and pods of other
 schedulers are never affected.
 """
@@ -16,6 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from maar.config.config import Tenants
+from maar.model.minimum import choose
 from maar.model.resources import Ints, Mask
 from maar.model.tasks import Status
 from maar.session.hooks import Share
@@ -75,14 +75,14 @@ def _beyond(session: Session) -> Mask:
         room = left.setdefault(queue, list(_share(session, queue)))
         members = snapshot.jobs.members[job.index]
         there = members[table.status[members] == Status.BOUND].tolist()
-        least = max(min(job.min_member, len(there)), 1)
-        for unit in (there[:least], *([task] for task in there[least:])):
+        least = [table.number[task.key] for task in choose(job, (), [table.tasks[task] for task in there])]
+        for unit in (least, *([task] for task in there if task not in least)):
             asks = snapshot.shapes.requests[table.shape[unit]].sum(axis=0).tolist()
             if all(due is None or not amount or amount <= due for amount, due in zip(asks, room, strict=True)):
                 room[:] = [due if due is None else due - amount for amount, due in zip(asks, room, strict=True)]
             else:
                 beyond[unit] = True
-                if unit[0] == there[0]:
+                if unit is least:
                     beyond[there] = True  # the minimum is not protected, so its surplus is not either
                     break
     return beyond & claimed

@@ -4,31 +4,41 @@ Tasks are evicted in *units*: one task above the minimum of its job, role and su
 number of subgroups, or a whole gang at once. A gang is never reduced below its minimum, and a whole gang is evicted
 only if every member may be. An elastic job shrinks instead: its workers from one index on leave together and are not
 evicted. Plugins vote twice: once on each task alone, to find candidates, and again on a whole unit just before its
-eviction, because earlier evictions count (budgets, queue shares). `cost` defines what victims cost.
+eviction, because earlier evictions count (budgets, queue shares). For reclaim a gang is not divided, like a pod: its
+surplus leaves first, and its minimum may leave if its queue then still has more than it deserves. `cost` defines what
+victims cost.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections import Counter, deque
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, NamedTuple
+from functools import cached_property
+from operator import itemgetter
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 
 from maar.config.gangs import names_victims
 from maar.model.jobs import Job
-from maar.model.resources import CPU, Floats, Ints
-from maar.model.snapshot import Snapshot
-from maar.model.tasks import Status
+from maar.model.minimum import Spare
+from maar.model.plan import Cause
+from maar.model.resources import Ints, Mask
+from maar.model.tasks import READY, Status
 from maar.session.eviction.cost import Cost, Rank, TieKey, Work
+from maar.session.eviction.gang_table import GangTable, lost_by_task
 from maar.session.eviction.protection import beyond_share, limits_claims, unprotected
+from maar.session.eviction.shortfall import Shortfalls
+from maar.session.eviction.units import Unit
+from maar.session.eviction.verdicts import Verdicts
+from maar.session.gangs import spare
 from maar.session.hooks import Claim
 from maar.session.resizing.workers import is_ending, workers_of
 from maar.session.session import Session
-from maar.session.subgroups import READY, subgroups_of
+from maar.session.subgroups import subgroups_of
 
 if TYPE_CHECKING:
     from maar.session.eviction.openings import Openings
@@ -42,60 +52,52 @@ Places = dict[int, int]
 NO_PLACES: Places = {}
 
 
-class Unit(NamedTuple):
-    """Tasks that leave together."""
-
-    job: int
-    tasks: tuple[int, ...]
-    whole: bool
-    shrinks: bool = False
-    """Workers of an elastic job, from an index on: the job shrinks, no pod is evicted."""
-    subgroup: str = ""
-    """The name of a subgroup that leaves whole."""
-
-    @property
-    def words(self) -> str:
-        if self.subgroup:
-            return f"surplus subgroup `{self.subgroup}`"
-        return "gang" if self.whole else "workers" if self.shrinks else "surplus pod"
-
-
 class Candidates:
     """The tasks that may be evicted for a claim, by job and node; shared by claims that differ only in the job."""
 
-    def __init__(self, session: Session, claim: Claim, tasks: Ints) -> None:
+    def __init__(self, session: Session, claim: Claim, tasks: Ints, gangs: GangTable | None = None) -> None:
+        """`gangs`: the table of these tasks, if it is known."""
         self._session = session
         self._claim = claim
         self.tasks = tasks
         snapshot = session.snapshot
-        self.by_row: dict[int, list[int]] = {}
-        self.by_job: dict[int, list[int]] = {}
-        jobs = snapshot.tasks.job[tasks].tolist()
-        rows = session.state.node[tasks].tolist()
-        for task, job, row in zip(tasks.tolist(), jobs, rows, strict=True):
-            self.by_row.setdefault(row, []).append(task)
-            self.by_job.setdefault(job, []).append(task)
-        queues = np.unique(snapshot.jobs.queue[jobs]).tolist() if claim.across_queues else []
-        self._queues: tuple[int, ...] = tuple(queues) if len(queues) > 1 else ()
+        self._may: Mask = np.zeros(len(snapshot.tasks), dtype=np.bool_)
+        """Which of all tasks are candidates."""
+        self._may[tasks] = True
+        self.gangs = gangs or GangTable(session, claim, tasks)
+        self._losers: tuple[int, ...] = tuple(np.unique(snapshot.jobs.queue[snapshot.tasks.job[tasks]]).tolist())
+        self._queues = self._losers if claim.across_queues and len(self._losers) > 1 else ()
         """The queues that may lose tasks, if there is a choice."""
         self._is_limited = limits_claims(session)
-        self._work: dict[int, Work] = dict(
-            zip(tasks.tolist(), work_lost(session.snapshot, tasks, session.now), strict=True)
-        )
+        self._gpu_seconds, self._cpu_seconds = lost_by_task(session)
         self._mixed: dict[int, tuple[int, ...]] | None = None
         self.openings: dict[tuple[int, bytes], Openings] = {}
         """The openings that the search cached, by shape and usable nodes."""
+        self._without: frozenset[Unit] = frozenset()
         self.begin(claim)
 
-    def begin(self, claim: Claim) -> None:
-        """Start a search: tasks dropped in an earlier search are candidates again."""
-        self._claim = claim
-        self._refused: set[int] = set()
+    def begin(self, claim: Claim, without: frozenset[Unit] = frozenset()) -> None:
+        """Start a search: tasks dropped in an earlier search are candidates again, except the units `without`."""
+        if without or self._without:
+            self.openings.clear()
+        self._claim, self._without = claim, without
+        self._refused: set[int] = {unit.job for unit in without if unit.whole}
         """Jobs whose whole gang may not be evicted after all."""
-        self._dropped: set[int] = set()
+        self._dropped: set[int] = {task for unit in without if not unit.whole for task in unit.tasks}
         """Tasks that may not be evicted after all."""
+        self.is_outvoted = False
+        """Whether plugins did not agree to evict a unit in this search."""
+        self.shortfalls = Shortfalls(self._session, claim, self.left(), self._losers)
         self._outvoted: set[int] = set()
         """Jobs whose whole gang a plugin refused just before its eviction."""
+
+    @cached_property
+    def by_row(self) -> dict[int, list[int]]:
+        """The candidates on each node."""
+        found: dict[int, list[int]] = {}
+        for task, row in zip(self.tasks.tolist(), self._session.state.node[self.tasks].tolist(), strict=True):
+            found.setdefault(row, []).append(task)
+        return found
 
     def places(self) -> Places:
         """The order in which queues lose tasks now: it changes with each eviction."""
@@ -115,6 +117,24 @@ class Candidates:
         of_job = self._session.snapshot.jobs.queue
         return (max((places[int(of_job[unit.job])] for unit in units), default=0),)
 
+    def gangs_there(self) -> Mask:
+        """The gangs of the table that may leave."""
+        return self.gangs.there(self._refused)
+
+    def gang_places(self, gangs: Ints) -> Ints | None:
+        """`Cost.queue` of gangs of the table; `None`: all equal."""
+        places = self.places()
+        return np.array([places[queue] for queue in self.gangs.queue[gangs].tolist()]) if places else None
+
+    def gang_shortfalls(self, gangs: Ints) -> Ints | None:
+        """The order of gangs of the table by `Cost.shortfall`; `None`: all equal."""
+        if not self.shortfalls:
+            return None
+        kinds, of_gang = np.unique(self.gangs.kind[gangs], return_inverse=True)
+        below = [self.shortfalls.of_holder(*self.gangs.kinds[kind]) for kind in kinds.tolist()]
+        order = {of: number for number, of in enumerate(sorted(set(below)))}
+        return np.array([order[of] for of in below])[of_gang]
+
     def mixed_rows(self) -> dict[int, tuple[int, ...]]:
         """The nodes where several queues may lose tasks, with these queues."""
         if self._mixed is None:
@@ -123,26 +143,15 @@ class Candidates:
             self._mixed = {row: there for row, there in queues.items() if len(there) > 1}
         return self._mixed
 
-    def room(self) -> Ints:
-        """The room that each node would gain without all candidates: an upper bound for proofs."""
-        snapshot = self._session.snapshot
-        extra = np.zeros_like(self._session.state.used)
-        left = self.left()
-        np.add.at(extra, self._session.state.node[left], snapshot.shapes.requests[snapshot.tasks.shape[left]])
-        return extra
-
     def left(self) -> Ints:
         """The candidates that are still bound."""
         return np.asarray(self.tasks[self._session.state.status[self.tasks] == BOUND])
 
     def here(self, row: int) -> list[int]:
         """The candidates still bound on a node, cheapest single task first."""
-        return self._in_order(t for t in self.bound(row) if t not in self._dropped)
-
-    def bound(self, row: int) -> list[int]:
-        """The candidates still bound on a node, also those that may not be evicted after all."""
         status = self._session.state.status
-        return [t for t in self.by_row.get(row, ()) if status.item(t) == BOUND]
+        there = (t for t in self.by_row.get(row, ()) if status.item(t) == BOUND)
+        return self._in_order(t for t in there if t not in self._dropped)
 
     def _in_order(self, tasks: Iterable[int]) -> list[int]:
         """Tasks that may leave without their gang, cheapest first."""
@@ -156,15 +165,17 @@ class Candidates:
         """The sort key of a task that may leave without its gang."""
         snapshot = self._session.snapshot
         table, one = snapshot.tasks, snapshot.tasks.tasks[task]
-        job = snapshot.jobs.jobs[table.job.item(task)]
+        job, below = snapshot.jobs.jobs[table.job.item(task)], self.shortfalls.of_task(task)
         if job.is_elastic:
-            return Rank(Cost(evicts=False, queue=queue, priority=job.priority), ((job.key, -one.index),), task)
-        priority, work = table.priority.item(task), self._work[task]
+            cost = Cost(evicts=False, queue=queue, priority=job.priority, shortfall=below)
+            return Rank(cost, ((job.key, -one.index),), task)
+        priority, work = table.priority.item(task), self.work((task,))
         if not self._is_limited:
-            return Rank(Cost(True, False, queue, job.priority, 0, priority, work), ((job.key, -one.index),), task)
+            cost = Cost(True, False, queue, job.priority, below, 0, priority, work)
+            return Rank(cost, ((job.key, -one.index),), task)
         # A tenant gives her pods any priority: it orders them among themselves only.
         own = (job.key, priority), (job.key, -one.index)
-        return Rank(Cost(True, False, queue, job.priority, 0, 0, work), own, task)
+        return Rank(Cost(True, False, queue, job.priority, below, 0, 0, work), own, task)
 
     def key(self, tasks: Iterable[int]) -> TieKey:
         """The tie-breaker for tasks of equal cost."""
@@ -179,70 +190,54 @@ class Candidates:
             breaks=any(unit.whole for unit in units),
             queue=self.place(units, self.places()),
             priority=max((self._session.job(unit.job).priority for unit in units), default=0),
+            shortfall=self.shortfalls.of(units),
             gangs=gangs / room if room else math.inf,
             work=self.lost(units),
         )
 
     def work(self, tasks: tuple[int, ...]) -> Work:
-        return Work(sum(self._work[t].gpu_seconds for t in tasks), sum(self._work[t].cpu_seconds for t in tasks))
+        return Work(sum(map(self._gpu_seconds.item, tasks)), sum(map(self._cpu_seconds.item, tasks)))
 
     def lost(self, units: Iterable[Unit]) -> Work:
         """The work lost with some units. A job that shrinks saves its work: only evicted tasks count."""
         return self.work(tuple(t for unit in units if not unit.shrinks for t in unit.tasks))
 
-    def surplus(self, job: int) -> int:
-        """How many tasks of a job may be evicted one by one."""
-        gang, state = self._session.hooks.gang, self._session.state
-        ready = int(state.job_ready[job])
-        return ready if gang is None else max(ready - gang.minimum(self._session.job(job)), 0)
-
-    def role_surplus(self, job: int) -> dict[int, int]:
-        """The same for each role with a minimum."""
-        gang, state = self._session.hooks.gang, self._session.state
-        minimums = {} if gang is None else gang.role_minimums(self._session.job(job))
-        return {role: max(int(state.role_ready[role]) - n, 0) for role, n in minimums.items()}
-
     def singles(self, tasks: list[int]) -> list[Unit]:
         """The given tasks that may leave without their gang, in order: at most the surplus of each job and role."""
         jobs, roles = self._session.snapshot.tasks.job, self._session.snapshot.jobs.task_role
-        left: dict[int, int] = {}
-        left_of_role: dict[int, int] = {}
+        left: dict[int, Spare[int]] = {}
         divided: dict[int, Surplus] = {}
         chosen = []
         for task in tasks:
             job, role = jobs.item(task), roles.item(task)
-            if job not in left:
-                left[job] = self.surplus(job)
-                left_of_role.update(self.role_surplus(job))
             of = self._session.job(job)
+            if job not in left:
+                left[job] = spare(self._session, of)
             if of.is_elastic:
                 unit = self._from_index(job, task)
-                if unit is not None and len(unit.tasks) <= min(left[job], left_of_role.get(role, left[job])):
+                if unit is not None and left[job].covers({role: len(unit.tasks)}):
                     chosen.append(unit)
             elif of.subgroups:
                 if job not in divided:
-                    divided[job] = Surplus(self._session, of, left[job], left_of_role)
+                    divided[job] = Surplus(self._session, of)
                 unit = divided[job].take(task)
                 if unit is not None and (len(unit.tasks) == 1 or self._may_all_leave(unit)):
                     chosen.append(unit)
-            elif left[job] > 0 and left_of_role.get(role, 1) > 0:
-                left[job] -= 1
-                if role in left_of_role:
-                    left_of_role[role] -= 1
+            elif left[job].take({role: 1}):
                 chosen.append(Unit(job, (task,), False))
         if divided:
             chosen.sort(key=lambda unit: self._rank(unit).cost[:4] + (bool(unit.subgroup),))
         return chosen
 
     def _may_all_leave(self, unit: Unit) -> bool:
-        return not self._dropped.intersection(unit.tasks) and set(unit.tasks) <= set(self.by_job.get(unit.job, ()))
+        return not self._dropped.intersection(unit.tasks) and bool(self._may[list(unit.tasks)].all())
 
     def _from_index(self, job: int, task: int) -> Unit | None:
         """A worker and all workers with a higher index, if each of them may leave."""
         session, table = self._session, self._session.snapshot.tasks.tasks
         workers = workers_of(session, session.job(job), Status.BOUND).tolist()
         going = [t for t in workers if table[t].index >= table[task].index]
-        if task not in workers or self._dropped.intersection(going) or not set(going) <= set(self.by_job.get(job, ())):
+        if task not in workers or self._dropped.intersection(going) or not self._may[going].all():
             return None
         return Unit(job, tuple(going), False, shrinks=True)
 
@@ -253,21 +248,48 @@ class Candidates:
             return None
         if not (gang.whole_for_reclaim if self._claim.across_queues else gang.whole_for_preempt):
             return None
-        running = self._session.tasks_of(self._session.job(job), Status.BOUND).tolist()
-        if self._dropped.intersection(running) or not set(running) <= set(self.by_job.get(job, ())):
+        running = self._session.tasks_of(self._session.job(job), Status.BOUND)
+        if not self._may[running].all() or self._dropped.intersection(running.tolist()):
             self._refused.add(job)
-        return None if job in self._refused or not running else Unit(job, tuple(running), True)
+        return None if job in self._refused or not len(running) else Unit(job, tuple(running.tolist()), True)
 
     def units(self) -> list[Unit]:
         """All current units, cheapest first."""
+        return [unit for _, unit in self._ranked([*self.gangs.job.tolist(), *self.gangs.others])]
+
+    def _ranked(self, jobs: Iterable[int]) -> list[tuple[Rank, Unit]]:
+        """The current units of some jobs, cheapest first."""
         found: list[Unit] = []
-        for job, tasks in self.by_job.items():
-            here = [t for t in tasks if self._session.state.status[t] == BOUND and t not in self._dropped]
+        for job in jobs:
+            running = self._session.tasks_of(self._session.job(job), Status.BOUND)
+            here = [t for t in running[self._may[running]].tolist() if t not in self._dropped]
             found.extend(self.singles(self._in_order(here)))
             whole = self.whole(job)
             if whole is not None:
                 found.append(whole)
-        return sorted(found, key=self._rank)
+        return sorted(((self._rank(unit), unit) for unit in found), key=itemgetter(0))
+
+    def in_turn(self) -> Iterator[Unit]:
+        """All current units for a claim inside a queue, cheapest first. Nothing else may leave in between."""
+        gangs, rest = self.gangs, deque(self._ranked(self.gangs.others))
+        for gang in gangs.turn[gangs.there(self._refused)[gangs.turn]].tolist():
+            unit = self.whole(gangs.job.item(gang))
+            while unit is not None and rest and rest[0][0] < self._rank(unit):
+                yield rest.popleft()[1]
+            if unit is not None:
+                yield unit
+        yield from (unit for _, unit in rest)
+
+    def units_of_kin(self) -> list[Unit]:
+        """The current units of queues that share a parent with the claimant's queue, below the root, cheapest first.
+
+        Evictions in another queue free no quota of this queue, except under a common parent.
+        """
+        queues, queue_of_job = self._session.snapshot.queues, self._session.snapshot.jobs.queue
+        above = set(queues.path[int(queue_of_job[self._claim.job.index])][1:-1])
+        kin = {queue for queue in self._losers if above.intersection(queues.path[queue][1:-1])}
+        jobs = (*self.gangs.job.tolist(), *self.gangs.others) if kin else ()
+        return [unit for _, unit in self._ranked(job for job in jobs if queue_of_job.item(job) in kin)]
 
     def _rank(self, unit: Unit) -> Rank:
         """The sort key of a unit among all units: single tasks also by their own priority."""
@@ -277,30 +299,47 @@ class Candidates:
 
     def agreed(self, unit: Unit) -> bool:
         """Whether all plugins agree to evict exactly these tasks now, after the earlier evictions."""
-        if self._session.hooks.victims(self._claim_for(unit), np.array(unit.tasks)).all():
-            return True
+        votes, whole = self._session.hooks.victims, msgspec.structs.replace(self._claim, whole=True)
+        if not unit.whole or not self._claim.across_queues:
+            return bool(votes(self._claim, np.array(unit.tasks)).all())
+        surplus, least = self._divided(unit)
+        if not len(surplus):
+            return bool(votes(whole, least).all())
+        if not votes(self._claim, surplus).all():
+            return False
+        with self._session.statement():  # not committed
+            self._session.evict(surplus, self._claim.job, "", Cause.RECLAIMED)
+            return bool(votes(whole, least).all())
+
+    def refuse(self, unit: Unit) -> None:
+        """Leave out a unit to which plugins did not agree."""
         if unit.whole:
             self._refused.add(unit.job)
             self._outvoted.add(unit.job)
         else:
             self._dropped.update(unit.tasks)
+        self.is_outvoted = True
         self.openings.clear()
-        return False
 
-    def _claim_for(self, unit: Unit) -> Claim:
-        """The claim as plugins judge it for a unit."""
-        limited = unit.whole and limits_claims(self._session)
-        return msgspec.structs.replace(self._claim, whole=True) if limited else self._claim
+    def _divided(self, unit: Unit) -> tuple[Ints, Ints]:
+        """The surplus of a whole gang, which leaves first, and its minimum, which leaves as one."""
+        surplus = {t for one in self.singles(self._in_order(unit.tasks)) for t in one.tasks}
+        tasks = np.array(unit.tasks)
+        above = np.array([t in surplus for t in unit.tasks], dtype=np.bool_)
+        return tasks[above], tasks[~above]
 
-    def too_large(self) -> Job | None:
-        """A gang that the search could not evict because its queue would then have less than it deserves, or `None`."""
+    def within_share(self) -> Job | None:
+        """A gang that the search could not evict because of what its queue deserves or is guaranteed, or `None`."""
         session = self._session
         sharing = {o.name for tier in session.config.tiers for o in tier if names_victims(o.name, o.flags)}
-        votes = [entry for entry in session.hooks.reclaimable if entry.plugin in sharing]
+        voters = [entry for entry in session.hooks.reclaimable if entry.plugin in sharing]
+        claim = msgspec.structs.replace(self._claim, whole=True)
         for job in sorted((session.job(i) for i in self._outvoted), key=lambda job: job.key):
-            tasks = session.tasks_of(job, Status.BOUND)
-            claim = self._claim_for(Unit(job.index, tuple(tasks.tolist()), whole=True))
-            if any(vote is not None and not vote.all() for vote in (entry.call(claim, tasks) for entry in votes)):
+            surplus, least = self._divided(Unit(job.index, tuple(session.tasks_of(job, Status.BOUND).tolist()), True))
+            with session.statement():  # not committed
+                session.evict(surplus, self._claim.job, "", Cause.RECLAIMED)
+                votes = [entry.call(claim, least) for entry in voters]
+            if any(vote is not None and not vote.all() for vote in votes):
                 return job
         return None
 
@@ -308,25 +347,31 @@ class Candidates:
 class Surplus:
     """What may leave a job with subgroups, task by task: the tasks given to `take` are assumed to leave."""
 
-    def __init__(self, session: Session, job: Job, left: int, left_of_role: dict[int, int]) -> None:
+    def __init__(self, session: Session, job: Job) -> None:
         self._session = session
         self._job = job
         self._book = subgroups_of(session, job)
-        self._left, self._left_of_role = left, dict(left_of_role)
+        self._left = spare(session, job)
         ready = self._book.count(READY)
         self._spare: list[int] = np.maximum(ready - self._book.size, 0).tolist()
         """How many tasks of each subgroup are above its size."""
         self._in_part: list[bool] = (ready < self._book.size).tolist()
-        complete = self._book.complete(READY)
-        self._least: list[int] = (complete - self._book.least).tolist()
+        self._least: list[int] = (self._book.complete(READY) - self._book.division.least).tolist()
         """How many subgroups of each policy are above the least number."""
         self._taken: dict[int, list[int]] = {}
         """Single tasks that leave, by subgroup."""
         self._gone: set[int] = set()
         """Subgroups that leave whole."""
 
-    def take(self, task: int) -> Unit | None:
-        """The unit with which a task leaves: itself or its subgroup; `None` if it may not leave, or leaves already."""
+    def has_taken(self, task: int) -> bool:
+        """Whether a task leaves already, with its subgroup."""
+        return int(self._book.of(np.array([task]))[0]) in self._gone
+
+    def take(self, task: int, *, alone: bool = False) -> Unit | None:
+        """The unit with which a task leaves: itself or, unless it leaves `alone`, its subgroup.
+
+        `None` if it may not leave, or leaves already.
+        """
         subgroup = int(self._book.of(np.array([task]))[0])
         if subgroup in self._gone:
             return None
@@ -338,7 +383,7 @@ class Surplus:
                 self._taken.setdefault(subgroup, []).append(task)
             return Unit(self._job.index, (task,), False)
         policy = int(self._book.policy[subgroup])
-        if not self._in_part[subgroup] and self._least[policy] <= 0:
+        if alone or (not self._in_part[subgroup] and self._least[policy] <= 0):
             return None
         tasks = self._book.tasks(subgroup, Status.BOUND).tolist()
         if not self._pay([t for t in tasks if t not in self._taken.get(subgroup, ())]):
@@ -350,16 +395,10 @@ class Surplus:
 
     def _pay(self, tasks: list[int]) -> bool:
         """Whether tasks are above the minimum of the job and of their roles; then they count as gone."""
-        roles = Counter(self._session.snapshot.jobs.task_role[tasks].tolist())
-        if len(tasks) > self._left or any(n > self._left_of_role.get(role, n) for role, n in roles.items()):
-            return False
-        self._left -= len(tasks)
-        for role in roles.keys() & self._left_of_role.keys():
-            self._left_of_role[role] -= roles[role]
-        return True
+        return self._left.take(Counter(self._session.snapshot.jobs.task_role[tasks].tolist()))
 
 
-def find(session: Session, claim: Claim) -> Candidates:
+def find(session: Session, claim: Claim) -> Ints:
     """All tasks that may be evicted for a claim, each judged alone."""
     snapshot, state = session.snapshot, session.state
     table = snapshot.tasks
@@ -379,22 +418,21 @@ def find(session: Session, claim: Claim) -> Candidates:
         chosen &= (queues == mine) & (snapshot.jobs.priority[table.job] < claim.job.priority)
         if claim.shape >= 0 and snapshot.shapes.best_effort[claim.shape]:
             chosen &= snapshot.shapes.best_effort[table.shape]  # It lacks a pod slot: no one loses resources for it.
-    tasks = np.flatnonzero(chosen)
-    if len(tasks):
-        each = Claim(claim.job, claim.shape, claim.across_queues, claim.priority, together=False)
-        tasks = tasks[session.hooks.victims(each, tasks)]
-    return Candidates(session, claim, tasks)
+    return _agreed(session, claim, np.flatnonzero(chosen))
 
 
 def inside(session: Session, claim: Claim) -> Candidates:
     """The job's own tasks that may make room for its more important tasks."""
     tasks = session.tasks_of(claim.job, Status.BOUND)
     may = session.snapshot.tasks.preemptable[tasks] | unprotected(session, tasks)
-    tasks = tasks[may & (session.state.node[tasks] >= 0)]
+    return Candidates(session, claim, _agreed(session, claim, tasks[may & (session.state.node[tasks] >= 0)]))
+
+
+def _agreed(session: Session, claim: Claim, tasks: Ints) -> Ints:
+    """Those of the tasks that plugins let go, each judged alone."""
     if len(tasks):
-        each = Claim(claim.job, claim.shape, False, claim.priority, together=False)
-        tasks = tasks[session.hooks.victims(each, tasks)]
-    return Candidates(session, claim, tasks)
+        tasks = tasks[session.hooks.victims(msgspec.structs.replace(claim, together=False), tasks)]
+    return tasks
 
 
 class CandidateBook:
@@ -406,29 +444,22 @@ class CandidateBook:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._known: dict[Hashable, Candidates] = {}
+        self._tables: dict[Hashable, GangTable] = {}
+        self.verdicts = Verdicts()
 
     def others(self, claim: Claim) -> Candidates:
         """Candidates that belong to other jobs than the claimant."""
         session, job = self._session, claim.job
         if session.state.job_allocated[job.index].any():
             found = find(session, claim)
-            theirs = session.snapshot.tasks.job[found.tasks] != job.index
-            return Candidates(session, claim, found.tasks[theirs])
+            return Candidates(session, claim, found[session.snapshot.tasks.job[found] != job.index])
         asks = None if claim.shape >= 0 else tuple(sorted((job.min_resources or {}).items()))
         equal = (claim.across_queues, job.queue, job.priority, claim.shape, asks)
         if equal not in self._known:
-            self._known[equal] = find(session, claim)
+            tasks = find(session, claim)
+            same = claim.across_queues, tasks.tobytes()
+            if same not in self._tables:
+                self._tables[same] = GangTable(session, claim, tasks)
+            self._known[equal] = Candidates(session, claim, tasks, self._tables[same])
         self._known[equal].begin(claim)
         return self._known[equal]
-
-
-def work_lost(snapshot: Snapshot, tasks: Ints | Sequence[int], now: float) -> list[Work]:
-    """What each task has done since its start or its last checkpoint."""
-    table = snapshot.tasks
-    saved: Floats = table.checkpoint[tasks]
-    since = np.maximum(table.started[tasks], np.where(np.isnan(saved), -np.inf, saved))
-    seconds = np.maximum(now - since, 0.0)
-    seconds[table.status[tasks] != Status.BOUND] = 0.0  # bound in this cycle: nothing has run
-    shapes = table.shape[tasks]
-    cpu = snapshot.shapes.requests[shapes, snapshot.axes.index[CPU]]
-    return list(map(Work, (snapshot.shapes.gpus[shapes] * seconds).tolist(), (cpu * seconds).tolist()))

@@ -13,13 +13,13 @@ from typing import NamedTuple
 import numpy as np
 
 from maar.model.jobs import Job
-from maar.model.plan import Cause, Hold, Resize, Resume, Suspend, Target
+from maar.model.plan import Cause, Reserve, Resize, Resume, Suspend, Target
 from maar.model.resources import Ints
 from maar.model.tasks import Status
 from maar.session.resizing.standing import past_after, past_of
-from maar.session.resizing.workers import beside_of, coming, elastic_of, have, held_for, starts, workers_of
+from maar.session.resizing.workers import beside_of, coming, elastic_of, have, reserved_for, starts, workers_of
 from maar.session.session import Decision, Session
-from maar.session.state import Held
+from maar.session.state import ReservedRoom
 
 
 class Taken(NamedTuple):
@@ -97,34 +97,34 @@ class SizeChanges:
             size = 0
         return Taken(size, why, cause)
 
-    def holds(self) -> tuple[Hold, ...]:
-        """Room kept for pods that do not exist: at most what each job still lacks."""
-        session, kept = self._session, list[Hold]()
+    def reserves(self) -> tuple[Reserve, ...]:
+        """Room reserved for pods that do not exist: at most what each job still lacks."""
+        session, kept = self._session, list[Reserve]()
         for job in session.elastic():
             unborn = coming(session, job)
-            if job.index not in session.state.held and not len(unborn):
+            if job.index not in session.state.reserved and not len(unborn):
                 continue
             workers = unborn[np.isin(unborn, workers_of(session, job, Status.BOUND, Status.NOMINATED))]
             lacks = len(workers) if len(unborn) else self._after[job.index] - have(session, job)
-            kept.extend(self._kept(job, held_for(session, job), workers, lacks))
+            kept.extend(self._kept(job, reserved_for(session, job), workers, lacks))
             if job.is_elastic:
                 continue
             there, elastic = session.tasks_of(job, Status.BOUND, Status.NOMINATED, Status.SUCCEEDED), elastic_of(job)
             for number, shape in enumerate(elastic.shapes_beside, 1):
                 row = session.snapshot.shapes.number[shape]
-                held = [h for h in session.state.held.get(job.index, ()) if h.shape == row and h.beside]
+                parts = [r for r in session.state.reserved.get(job.index, ()) if r.shape == row and r.beside]
                 beside = beside_of(session, job, number, unborn)
                 lacks = elastic.beside.count(shape) - len(beside_of(session, job, number, there))
-                kept.extend(self._kept(job, held, beside, len(beside) if len(unborn) else lacks, number))
+                kept.extend(self._kept(job, parts, beside, len(beside) if len(unborn) else lacks, number))
         return tuple(kept)
 
-    def _kept(self, job: Job, held: list[Held], unborn: Ints, lacks: int, beside: int = 0) -> Iterator[Hold]:
+    def _kept(self, job: Job, of: list[ReservedRoom], unborn: Ints, lacks: int, beside: int = 0) -> Iterator[Reserve]:
         nodes = self._session.snapshot.nodes.names
         room = np.bincount(self._session.state.node[unborn], minlength=len(nodes))
-        for promised in held:
-            np.add.at(room, promised.rows, promised.counts)
+        for part in of:
+            np.add.at(room, part.rows, part.counts)
         for row in np.flatnonzero(room > 0).tolist():
             count = min(int(room[row]), lacks)
             if count > 0:
-                yield Hold(job.key, nodes[row], count, beside)
+                yield Reserve(job.key, nodes[row], count, beside)
                 lacks -= count

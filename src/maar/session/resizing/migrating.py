@@ -15,10 +15,10 @@ from maar.elastic.placement import reshuffle
 from maar.model.jobs import Job
 from maar.model.plan import Cause
 from maar.model.resources import Floats, Ints
-from maar.model.tasks import Status
-from maar.session.placement import Group, Terms, both, place
+from maar.model.tasks import NO_TASKS, Status
+from maar.session.placement import Group, Terms, both, place_tasks
 from maar.session.resizing.pools import SharedPool
-from maar.session.resizing.workers import NO_ROLE, NO_TASKS, elastic_of, worker_shape, workers_of
+from maar.session.resizing.workers import NO_ROLE, elastic_of, worker_shape, workers_of
 from maar.session.session import Session
 
 NODE_LESS = 0.05
@@ -35,7 +35,7 @@ def migrate(session: Session, pool: SharedPool, table: Jobs, restart: Floats) ->
     if not rows:
         return 0
     jobs = [pool.jobs[row] for row in rows]
-    now = np.array([_on_nodes(session, job) for job in jobs], dtype=np.int64)
+    now = np.array([session.on_nodes(workers_of(session, job, Status.BOUND)) for job in jobs], dtype=np.int64)
     gpus = table.gpus[rows]
     anchors = np.array([session.state.node[workers_of(session, job, Status.BOUND)[0]] for job in jobs])
     then = reshuffle(now, gpus, _room(session, pool, jobs, now, gpus), anchors)
@@ -67,17 +67,12 @@ def _could_pay(session: Session, pool: SharedPool, table: Jobs, restart: Floats,
     return NODE_LESS * speed * max(workers - 1, 1) * pool.option.horizon > float(restart[row]) * workers
 
 
-def _on_nodes(session: Session, job: Job) -> Ints:
-    rows = session.state.node[workers_of(session, job, Status.BOUND)]
-    return np.bincount(rows, minlength=len(session.snapshot.nodes)).astype(np.int64)
-
-
 def _room(session: Session, pool: SharedPool, jobs: list[Job], now: Ints, gpus: Ints) -> Ints:
     """GPUs (or slots) on each node for these workers: those they have, and what is free for any of them."""
     free = np.zeros(len(session.snapshot.nodes), dtype=np.int64)
     for job, each in zip(jobs, gpus.tolist(), strict=True):
         usable = both(pool.nodes, session.open_to(job))
-        np.maximum(free, session.view(worker_shape(session, job)).fits * each * usable, out=free)
+        np.maximum(free, session.capacity.room(job, worker_shape(session, job), within=usable) * each, out=free)
     return np.asarray((now * gpus[:, None]).sum(axis=0) + free)
 
 
@@ -107,10 +102,9 @@ def _make(session: Session, moves: list[Move]) -> bool:
             session.evict(task, job, f"migrated: `{job.key}` then runs on fewer nodes", Cause.MIGRATED)
         for task, row in moves:
             job = session.job(int(session.snapshot.tasks.job[task]))
-            there = np.zeros(len(session.snapshot.nodes), dtype=np.bool_)
-            there[row] = True
-            terms = Terms(later=True, within=both(there, session.open_to(job)), hold=True)
-            if place(session, job, Group(NO_ROLE, worker_shape(session, job), NO_TASKS), 1, terms) != 1:
+            there = np.arange(len(session.snapshot.nodes)) == row
+            terms = Terms(later=True, within=both(there, session.open_to(job)), reserve=True)
+            if place_tasks(session, job, Group(NO_ROLE, worker_shape(session, job), NO_TASKS), 1, terms) != 1:
                 return False
         statement.commit()
         return True

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from maar.model.fitting import Mode
 from maar.model.jobs import Job
 from maar.model.plan import Cause
 from maar.model.resources import Ints, Mask
 from maar.model.tasks import Status
-from maar.session.placement import both
-from maar.session.resizing.workers import elastic_of, held_for, set_size, worker_shape, workers_of
+from maar.session.resizing.workers import elastic_of, reserved_for, set_size, worker_shape, workers_of
 from maar.session.session import Session
 
 
@@ -54,18 +54,16 @@ def _lay(session: Session, job: Job, size: int, nodes: Mask, whole: Ints, moves:
 
 def _whole_nodes(session: Session, job: Job, nodes: Mask) -> Ints:
     """How many workers the largest node holds if it is empty, the two largest together, and so on."""
-    shape, snapshot = worker_shape(session, job), session.snapshot
-    request = snapshot.shapes.requests[shape]
-    dims = np.flatnonzero(request)
-    usable = both(nodes & session.view(shape).open, session.open_to(job))
-    each = (snapshot.nodes.allocatable[:, dims] // request[dims]).min(axis=1) * usable
+    usable = session.open_to(job)
+    each = session.capacity.fits(worker_shape(session, job), Mode.EMPTY) * nodes
+    each = each if usable is None else each * usable
     return np.cumsum(np.sort(each)[::-1])
 
 
 def _count_nodes(session: Session, job: Job) -> int:
     """The nodes on which its workers run or have room."""
     rows = session.state.node[workers_of(session, job, Status.BOUND, Status.NOMINATED)]
-    kept = [held.rows[held.counts > 0] for held in held_for(session, job)]
+    kept = [held.rows[held.counts > 0] for held in reserved_for(session, job)]
     return len(np.unique(np.concatenate((rows, *kept))))
 
 

@@ -19,7 +19,11 @@ from msgspec.structs import replace
 from maar.elastic.allocate import InvalidPlan, allocate, promoted, wake_after
 from maar.elastic.damping import Damping, damped
 from maar.elastic.jobs import Jobs
+from maar.model import fitting
+from maar.model.codes import GANG_WAITS
+from maar.model.fitting import Mode
 from maar.model.jobs import Job
+from maar.model.queues import closed
 from maar.model.reasons import Reason
 from maar.model.resources import Floats, Ints, Mask
 from maar.model.tasks import Status
@@ -101,20 +105,19 @@ class PoolSizes:
     def _capacity(self) -> tuple[int, Shares]:
         """GPUs (or worker slots) of the pool for elastic workers, and what each queue may have of them.
 
-        Counted as if the pool had no elastic workers. Room used by or promised to other jobs, and cordoned nodes, are
-        excluded.
+        Counted as if the pool had no elastic workers. Room that other jobs use or are nominated for, and
+        cordoned nodes, are excluded.
         """
         session, state, shapes = self._session, self._session.state, self._session.snapshot.shapes
-        free = session.snapshot.nodes.allocatable - state.used + state.releasing - state.nominated
+        free = session.capacity.free(Mode.LATER)
         mine: dict[int, Ints] = {}
         for job in self._jobs:
             tasks = session.tasks_of(job, Status.BOUND, Status.NOMINATED)
-            rows, requests = state.node[tasks], shapes.requests[session.snapshot.tasks.shape[tasks]]
-            there = rows >= 0
-            np.add.at(free, rows[there], requests[there])
+            requests = shapes.requests[session.snapshot.tasks.shape[tasks]]
+            session.capacity.give(free, tasks)
             queue = int(session.snapshot.jobs.queue[job.index])
             mine[queue] = mine.get(queue, np.zeros(free.shape[1], dtype=np.int64)) + requests.sum(axis=0)
-            for kept in state.held.get(job.index, ()):
+            for kept in state.reserved.get(job.index, ()):
                 np.add.at(free, kept.rows, kept.counts[:, None] * shapes.requests[kept.shape])
                 mine[queue] = mine[queue] + kept.counts.sum() * shapes.requests[kept.shape]
         job_shapes = [worker_shape(session, job) for job in self._jobs]
@@ -137,13 +140,11 @@ class PoolSizes:
     def _ground(self, job: Job, shape: int, width: int, free: Ints) -> Ground:
         """Where workers of a job can run, and how many GPUs or slots are free for them there."""
         snapshot = self._session.snapshot
-        request = snapshot.shapes.requests[shape]
-        dims = np.flatnonzero(request)
-        nodes = self._pool.nodes & self._session.view(shape).open
+        empty = self._session.capacity.fits(shape, Mode.EMPTY)
+        nodes = self._pool.nodes & (empty > 0)
         if (ground := self._session.ground_of(job)) is not None:
             nodes &= ground
-        nodes &= (snapshot.nodes.allocatable[:, dims] >= request[dims]).all(axis=1)
-        fits = np.maximum(np.min(free[:, dims] // request[dims], axis=1), 0) * nodes
+        fits = np.minimum(fitting.count(free, snapshot.shapes.requests[shape]), empty) * nodes
         return Ground(bool(snapshot.shapes.gpus[shape]), nodes, fits * width)
 
     # -- 3 plan
@@ -184,7 +185,7 @@ class PoolSizes:
             if is_closed(self._session, job):
                 most[row] = min(most[row], self._now[row])
                 if not self._now[row]:
-                    self._session.note(job, self._reason(job, "QueueClosed", f"queue `{job.queue}` is closed"))
+                    self._session.note(job, closed("resize", job.queue))
                 continue
             gang = gangs.ahead_of(job)
             if gang is not None:
@@ -192,7 +193,7 @@ class PoolSizes:
                 what = f"room is left for gang `{gang.key}`, which is waiting for it"
                 if not self._now[row]:
                     lasting = "room is left for a gang that is waiting for it"
-                    self._session.note(job, replace(self._reason(job, "GangWaits", what), lasting=lasting))
+                    self._session.note(job, replace(self._reason(job, GANG_WAITS.name, what), lasting=lasting))
         return most
 
     def _ask(self, gpus: int, shares: Shares, most: Ints, frozen: Mask) -> Ints:
@@ -281,4 +282,4 @@ class PoolSizes:
         return f"{asks}: `{how}` gives it none in pool `{self._option.name}` now"
 
     def _reason(self, job: Job, code: str, what: str) -> Reason:
-        return Reason("resize", code, what, queue=job.queue, since=self._session.waiting_since(job))
+        return Reason("resize", code, what, queue=job.queue)

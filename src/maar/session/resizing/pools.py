@@ -87,7 +87,7 @@ def _pool_of(session: Session, job: Job, pools: list[SharedPool]) -> SharedPool 
         if named is None and job.elastic.pool not in selected.values():
             known = ", ".join(sorted(p.option.name for p in pools))
             what = f"pool `{job.elastic.pool}` does not exist; known: {known}"
-            return Reason("resize", "PoolNotFound", what, since=session.waiting_since(job))
+            return Reason("resize", "PoolNotFound", what)
         if named is not None:
             return named
     for pool in pools:

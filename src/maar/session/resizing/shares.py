@@ -77,12 +77,10 @@ def caps_of_queues(session: Session, jobs: list[Job], used: dict[int, Ints], gpu
     `used` is what these jobs have, by queue. Jobs with accelerators and jobs counted in slots have separate caps: a
     queue that may have no more GPUs may still have slots.
     """
-    state, path = session.state, session.snapshot.queues.path
     found: list[Cap] = []
     with session.statement():  # not committed
         for queue, had in used.items():
-            for above in path[queue]:
-                state.add(state.queue_allocated, above, -had.astype(object))
+            session.state.charge_queue(queue, -had)
         for kind in (True, False):
             rows: dict[int, list[int]] = {}
             for row, job in enumerate(jobs):
@@ -112,13 +110,11 @@ def _book(session: Session, queue: int, asking: dict[int, Job], gpus: int) -> in
 
     `asking` has a job for each shape.
     """
-    snapshot = session.snapshot
     if any(is_closed(session, job) for job in asking.values()):
         return gpus
     allowed = [(session.hooks.allowed(job, shape, gpus), shape, job) for shape, job in asking.items()]
     most, count, shape = max((count * gpus_of(session, job), count, shape) for count, shape, job in allowed)
-    for above in snapshot.queues.path[queue]:
-        session.state.add(session.state.queue_allocated, above, count * snapshot.shapes.requests[shape].astype(object))
+    session.state.charge_queue(queue, count * session.snapshot.shapes.requests[shape].astype(object))
     return most
 
 

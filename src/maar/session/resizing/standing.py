@@ -19,7 +19,8 @@ from maar.elastic.speedup import curve
 from maar.model.elastic import Past
 from maar.model.jobs import Job
 from maar.model.resources import Floats
-from maar.session.resizing.workers import NO_TASKS, elastic_of, running_before, worker_shape
+from maar.model.tasks import NO_TASKS
+from maar.session.resizing.workers import elastic_of, running_before, worker_shape
 from maar.session.session import Session
 
 ROUNDING = 1.0

@@ -9,12 +9,12 @@ growth in its own queue, since it waits for the room of those jobs.
 
 from __future__ import annotations
 
-import numpy as np
-
+from maar.model.fitting import Mode
 from maar.model.jobs import Job
 from maar.model.resources import Mask
 from maar.session.eviction.making_room import needs_of
-from maar.session.placement import Group, missing
+from maar.session.gangs import missing
+from maar.session.placement import Group
 from maar.session.room import one_shape
 from maar.session.session import Session
 
@@ -62,7 +62,7 @@ class WaitingGangs:
         if shape < 0 or gang.subgroups or state.job_ready[gang.index] or state.job_nominated[gang.index]:
             return _allowed(self._session, gang, needs_of(self._session, gang))
         jobs = self._session.snapshot.jobs
-        asked = int(jobs.queue[gang.index]), shape, missing(self._session, gang)[0]
+        asked = int(jobs.queue[gang.index]), shape, missing(self._session, gang).total
         if asked not in self._allowed:
             self._allowed[asked] = _allowed(self._session, gang, needs_of(self._session, gang))
         return self._allowed[asked]
@@ -88,14 +88,12 @@ def _waits_for(session: Session, gang: Job, nodes: Mask) -> bool:
     """Whether a gang lacks tasks of its minimum, and room on these nodes can help."""
     if session.is_pending(gang) or not session.state.job_pending[gang.index] or session.hooks.is_valid(gang):
         return False
-    if session.hooks.gang is not None and not missing(session, gang)[0]:
+    if session.hooks.gang is not None and not missing(session, gang).total:
         return False
     needs, ground = needs_of(session, gang), session.ground_of(gang)
     for group, count in needs:
-        request = session.snapshot.shapes.requests[group.shape]
-        dims = np.flatnonzero(request)
-        usable = session.view(group.shape).open if ground is None else session.view(group.shape).open & ground
-        fits = np.min(session.snapshot.nodes.allocatable[:, dims] // request[dims], axis=1) * usable
+        fits = session.capacity.fits(group.shape, Mode.EMPTY)
+        fits = fits if ground is None else fits * ground
         if not (fits * nodes).any() or int(fits.sum()) < count:
             return False
     return bool(needs) and could_pay(session, gang, needs)
@@ -107,8 +105,6 @@ def _allowed(session: Session, gang: Job, needs: list[tuple[Group, int]]) -> boo
 
 def could_pay(session: Session, gang: Job, needs: list[tuple[Group, int]]) -> bool:
     """Whether the gang's queue could have this much if it had nothing else."""
-    state = session.state
     with session.statement():  # not committed
-        for q in session.snapshot.queues.path[int(session.snapshot.jobs.queue[gang.index])]:
-            state.add(state.queue_allocated, q, -state.queue_allocated[q])
+        session.state.clear_queue(int(session.snapshot.jobs.queue[gang.index]))
         return _allowed(session, gang, needs)

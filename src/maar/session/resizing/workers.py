@@ -1,7 +1,7 @@
 """The workers of an elastic job in a session: which pods they are, their room, and how their number changes.
 
-`resize` uses these verbs. A shrink removes the highest indices, as every operator does. Growth promises room to waiting
-workers and keeps room for workers that do not exist yet.
+`resize` uses these verbs. A shrink removes the highest indices, as every operator does. Growth nominates room for
+waiting workers and reserves room for workers that do not exist yet.
 """
 
 from __future__ import annotations
@@ -16,12 +16,11 @@ from maar.model.reasons import Reason
 from maar.model.resources import Ints, Mask
 from maar.model.shapes import Shape
 from maar.model.snapshot import Snapshot
-from maar.model.tasks import Status
-from maar.session.placement import Group, Terms, both, domains_of, place
+from maar.model.tasks import NO_TASKS, Status
+from maar.session.placement import Group, Terms, both, domains_of, place_tasks
 from maar.session.session import Session
-from maar.session.state import Held
+from maar.session.state import ReservedRoom
 
-NO_TASKS: Ints = np.zeros(0, dtype=np.int64)
 NO_ROLE = -1
 
 NO_INDEX = 10_000
@@ -74,23 +73,23 @@ def _workers(snapshot: Snapshot, job: Job, tasks: Ints) -> Ints:
 
 
 def have(session: Session, job: Job) -> int:
-    """How many workers have a node or a promise of one."""
+    """How many workers have a node or are nominated for one."""
     return len(workers_of(session, job, Status.BOUND, Status.NOMINATED, Status.SUCCEEDED))
 
 
-def held(session: Session, job: Job) -> int:
-    """How many future workers have room kept for them."""
-    return sum(int(kept.counts.sum()) for kept in held_for(session, job))
+def reserved(session: Session, job: Job) -> int:
+    """How many future workers have reserved room."""
+    return sum(int(kept.counts.sum()) for kept in reserved_for(session, job))
 
 
-def held_for(session: Session, job: Job) -> list[Held]:
-    """The room kept for future workers, without room for pods beside them."""
+def reserved_for(session: Session, job: Job) -> list[ReservedRoom]:
+    """The room reserved for future workers, without room for pods beside them."""
     shape = worker_shape(session, job)
-    return [h for h in session.state.held.get(job.index, ()) if h.shape == shape and not h.beside]
+    return [h for h in session.state.reserved.get(job.index, ()) if h.shape == shape and not h.beside]
 
 
 def coming(session: Session, job: Job) -> Ints:
-    """The pods of a suspended job of fixed size that have room, which is kept until they exist."""
+    """The pods of a suspended job of fixed size that have room, which is reserved until they exist."""
     if job.is_elastic or not job.is_suspended:
         return NO_TASKS
     tasks = session.tasks_of(job, Status.BOUND, Status.NOMINATED)
@@ -98,7 +97,7 @@ def coming(session: Session, job: Job) -> Ints:
 
 
 def beside_of(session: Session, job: Job, number: int, tasks: Ints) -> Ints:
-    """Those of a job's tasks that are pods beside its workers, of one of their shapes (`Hold.beside`)."""
+    """Those of a job's tasks that are pods beside its workers, of one of their shapes (`Reserve.beside`)."""
     shapes, workers = session.snapshot.shapes, _workers(session.snapshot, job, tasks)
     asks = shapes.requests[shapes.number[elastic_of(job).shapes_beside[number - 1]]]
     others = tasks[~np.isin(tasks, workers)]
@@ -148,13 +147,13 @@ def are_leaving(session: Session, job: Job) -> int:
 
 
 def old_pods(session: Session, job: Job) -> Reason | None:
-    """The reason of a stopped job whose room is kept until its old pods are gone; `None` if they are."""
+    """The reason of a stopped job whose room is reserved until its old pods are gone; `None` if they are."""
     leaving = are_leaving(session, job)
     if not leaving:
         return None
     lasting = "its old pods are still terminating: it starts when they are gone"
     what = f"{leaving} of {lasting}"
-    return Reason("resize", "Nominated", what, queue=job.queue, since=session.waiting_since(job), lasting=lasting)
+    return Reason("resize", "Nominated", what, queue=job.queue, lasting=lasting)
 
 
 def above(session: Session, job: Job, size: int) -> Ints:
@@ -178,7 +177,7 @@ def beyond(snapshot: Snapshot, job: Job, there: Ints, size: int) -> Ints:
 def is_settled(session: Session, job: Job) -> bool:
     """Whether the job has exactly the workers of its current size, so that setting this size changes nothing."""
     now = elastic_of(job).now
-    return bool(now) and now == have(session, job) and not len(above(session, job, now)) and not held(session, job)
+    return bool(now) and now == have(session, job) and not len(above(session, job, now)) and not reserved(session, job)
 
 
 def send_away(session: Session, tasks: Ints) -> None:
@@ -198,11 +197,11 @@ def set_size(session: Session, job: Job, size: int, nodes: Mask) -> int:
         send_away(session, session.tasks_of(job, Status.BOUND, Status.NOMINATED))
         return 0
     send_away(session, above(session, job, size))
-    missing = size - have(session, job) - held(session, job)
+    missing = size - have(session, job) - reserved(session, job)
     if missing == 0:
         return size
     with session.statement() as statement:
-        kept = [h.rows for h in session.state.held.get(job.index, ()) if (h.counts > 0).all()]
+        kept = [h.rows for h in session.state.reserved.get(job.index, ()) if (h.counts > 0).all()]
         prefer = np.concatenate(kept) if kept else None
         session.state.let_go(job.index)
         terms = Terms(later=True, within=both(nodes, session.open_to(job)), prefer=prefer)
@@ -211,21 +210,21 @@ def set_size(session: Session, job: Job, size: int, nodes: Mask) -> int:
             _keep(session, job, shape, count, terms) for shape, count in Counter(elastic.beside).items()
         ):
             _grow(session, job, size, terms)
-        reached = have(session, job) + held(session, job)
+        reached = have(session, job) + reserved(session, job)
         if reached >= elastic.min:
             statement.commit()
             return reached
-    return min(have(session, job) + held(session, job), size)
+    return min(have(session, job) + reserved(session, job), size)
 
 
 def _keep(session: Session, job: Job, shape: Shape, count: int, terms: Terms) -> bool:
     """Keep room for equal pods beside the workers: for all at once, since a job may ask for thousands."""
     group = Group(NO_ROLE, session.snapshot.shapes.number[shape], NO_TASKS)
-    return place(session, job, group, count, terms._replace(hold=True, beside=True)) == count
+    return place_tasks(session, job, group, count, terms._replace(reserve=True, beside=True)) == count
 
 
 def _grow(session: Session, job: Job, size: int, terms: Terms) -> None:
-    """Promise room to waiting workers and keep room for the rest, in one domain if the network matters."""
+    """Nominate room for waiting workers and reserve room for the rest, in one domain if the network matters."""
     waiting = workers_of(session, job, Status.PENDING)
     table = session.snapshot.tasks.tasks
     waiting = np.array([t for t in waiting.tolist() if not size <= table[t].index < NO_INDEX], dtype=np.int64)
@@ -251,9 +250,9 @@ def _fill(session: Session, job: Job, waiting: Ints, wanted: int, terms: Terms) 
         tasks = waiting[shapes == kind][: wanted - placed]
         if len(tasks):
             role = int(session.snapshot.jobs.task_role[tasks[0]])
-            placed += place(session, job, Group(role, kind, tasks), len(tasks), terms)
+            placed += place_tasks(session, job, Group(role, kind, tasks), len(tasks), terms)
     coming = wanted - max(placed, min(len(waiting), wanted))
     if coming > 0:
         group = Group(NO_ROLE, worker_shape(session, job), NO_TASKS)
-        placed += place(session, job, group, coming, terms._replace(hold=True))
+        placed += place_tasks(session, job, group, coming, terms._replace(reserve=True))
     return placed

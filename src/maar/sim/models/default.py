@@ -24,7 +24,7 @@ from maar.elastic.jobs import Jobs, make_jobs
 from maar.elastic.order import Serve, fitting, is_promoted
 from maar.elastic.speedup import curve
 from maar.model.resources import Floats, Ints
-from maar.sim.models.desk import ASKED, Desk
+from maar.sim.models.desk import OTHER, Desk
 from maar.sim.models.line import Line
 from maar.sim.setting import Setting
 from maar.sim.trace import TraceJob
@@ -172,22 +172,22 @@ class Default:
 
     def _resized(self, columns: list[float], takes: int, rate: float, now: float) -> tuple[float, ...]:
         """The columns `OTHER` of one job after a change to `takes` GPUs and the speed `rate`."""
-        submit, remaining, attained, first, waited, ran, restart, done, delayed, promised = columns[: len(ASKED)]
-        total, idle, _, moves, _, end, begun, had, counted, forgiven, took = columns[len(ASKED) :]
-        had += (now - counted) * took
+        job = dict(zip(OTHER, columns, strict=True))
+        took, first, remaining = job["takes"], job["first_start"], job["remaining"]
+        job["had"] += (now - job["counted"]) * took
         moves, end = now, math.inf
         if takes:
             moves += self._setting.restart if first < math.inf else 0.0
             end = moves + remaining / rate
         if takes and not took:
-            if self._promotes_after is not None and is_promoted(ran, waited, self._promotes_after):
-                forgiven, attained = had, 0.0  # it returns to the first queue, as in live pools
-            first, restart, idle = min(first, now), self._setting.restart, delayed
-            ran, waited, begun = 0.0, 0.0, now
+            if self._promotes_after is not None and is_promoted(job["ran"], job["waited"], self._promotes_after):
+                job.update(forgiven=job["had"], attained=0.0)  # it returns to the first queue, as in live pools
+            job.update(first_start=min(first, now), restart=self._setting.restart, idle=job["delayed"])
+            job.update(ran=0.0, waited=0.0, begun=now)
         elif took and not takes:
-            ran, begun = now - begun, now
-        asked = (submit, remaining, attained, first, waited, ran, restart, done, delayed, promised)
-        return (*asked, total, idle, remaining, moves, rate, end, begun, had, now, forgiven, takes)
+            job.update(ran=now - job["begun"], begun=now)
+        job.update(work=remaining, moves=moves, rate=rate, end=end, counted=now, takes=takes)
+        return tuple(job.values())
 
     def _due(self) -> Floats:
         """The promotion time of each row; infinite if never, or if already promoted."""

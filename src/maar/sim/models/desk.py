@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from maar.elastic import jobs
 from maar.elastic.jobs import Jobs
 from maar.model.resources import Floats, Ints
 from maar.sim.models.model import Names
 
-ASKED_WHOLE = ("min", "max", "requested", "gpus", "priority", "rank", "offset", "reach", "size", "measured")
-ASKED = ("submit", "remaining", "attained", "first_start", "waited", "ran", "restart", "done", "delayed", "promised")
+ASKED_WHOLE = jobs.WHOLE
+ASKED = tuple(name for name in jobs.COLUMNS if name not in jobs.WHOLE)
 """The columns that algorithms read."""
 WHOLE = (*ASKED_WHOLE, "number", "lane")
 OTHER = (*ASKED, "total", "idle", "work", "moves", "rate", "end", "begun", "had", "counted", "forgiven", "takes")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from maar.config.config import Registration
@@ -16,29 +16,18 @@ from maar.sim.trace import TraceJob
 class Model(Protocol):
     """The active jobs of one run: arrived and not ended. Jobs are numbered in the order of submission."""
 
-    @property
-    def together(self) -> float:
-        """Relative tolerance for simultaneous events of one kind (ends, arrivals)."""
-
-    @property
-    def arguments(self) -> object:
-        """The arguments of the policy."""
-
-    @property
-    def serve(self) -> Serve | None:
-        """Says which jobs fit, in the policy's order. With None, GPUs are only counted and the order is not used."""
-
-    @property
-    def width(self) -> Ints:
-        """GPUs per worker of each job."""
-
-    @property
-    def least(self) -> Ints:
-        """Minimum workers of each job."""
-
-    @property
-    def alone(self) -> Floats:
-        """Seconds of each job at its requested size, without restarts."""
+    together: float
+    """Relative tolerance for simultaneous events of one kind (ends, arrivals)."""
+    arguments: Any
+    """The arguments of the policy."""
+    serve: Serve | None
+    """Says which jobs fit, in the policy's order. With None, GPUs are only counted and the order is not used."""
+    width: Ints
+    """GPUs per worker of each job."""
+    least: Ints
+    """Minimum workers of each job."""
+    alone: Floats
+    """Seconds of each job at its requested size, without restarts."""
 
     def advance(self, now: float) -> None:
         """Let the running jobs progress until now."""
@@ -68,11 +57,8 @@ class Model(Protocol):
         """The time at which time alone changes the policy's answer; infinite if never."""
 
 
-class Maker(Protocol):
-    """Creates the model of one run."""
-
-    def __call__(self, jobs: list[TraceJob], policy: Registration, setting: Setting) -> Model:
-        """`jobs` are sorted by submission."""
+Maker = Callable[[list[TraceJob], Registration, Setting], Model]
+"""Creates the model of one run; the jobs are sorted by submission."""
 
 
 class Names(Sequence[str]):

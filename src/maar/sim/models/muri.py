@@ -27,7 +27,7 @@ import numpy as np
 
 from maar.config.config import Registration, Serving
 from maar.elastic import tiresias
-from maar.elastic.jobs import Ints, Jobs, Mask
+from maar.elastic.jobs import Ints, Jobs, Mask, filled
 from maar.elastic.order import Serve, fitting
 from maar.elastic.speedup import LINEAR, Floats
 from maar.sim.models.model import Names
@@ -107,7 +107,7 @@ class Muri:
         self._last = 0.0
         self._order: Ints | None = None
         """The policy's order in the last question, as rows of the list."""
-        self._ones, self._none, self._zeros = np.ones(n, dtype=np.int64), np.zeros(n, dtype=np.int64), np.zeros(n)
+        self._ones = np.ones(n, dtype=np.int64)
         self._rank = np.arange(n)
         self._place = self._rank.astype(np.float64)
 
@@ -148,30 +148,20 @@ class Muri:
         """Rows in the order of the list. GPU seconds are one float step larger: here a queue ends at its limit, in the
         algorithm above it."""
         rows, n = self._list, len(self._list)
-        ones, none, zeros = self._ones[:n], self._none[:n], self._zeros[:n]
-        return Jobs(
-            names=Names(self._names, rows),
-            min=ones,
+        ones = self._ones[:n]
+        return filled(
+            Names(self._names, rows),
+            LINEAR.values(1),
             max=ones,
             requested=ones,
             gpus=self.width[rows],
-            priority=none,
-            submit=zeros,
             remaining=self._left[rows] * self._iteration[rows],
             attained=np.nextafter(self._executed[rows] * self.width[rows], np.inf),
             first_start=self._place[:n],
-            waited=zeros,
-            ran=zeros,
             rank=self._rank[:n],
-            curves=LINEAR.values(1),
-            offset=none,
             reach=ones,
             size=self._runs[rows].astype(np.int64),
             measured=ones,
-            restart=zeros,
-            done=zeros,
-            delayed=zeros,
-            promised=np.full(n, np.inf),
         )
 
     def _serve(self, order: Ints, needs: Ints, gpus: int) -> tuple[Ints, int]:

@@ -20,7 +20,7 @@ from maar.config.config import Registration
 from maar.elastic import price
 from maar.elastic.allocate import wake_after
 from maar.elastic.damping import Damping, damped
-from maar.elastic.jobs import Jobs
+from maar.elastic.jobs import Jobs, filled
 from maar.elastic.order import Serve
 from maar.elastic.speedup import Floats, curve
 from maar.elastic.steps import Basis, Seen, fit, learnt
@@ -147,8 +147,9 @@ class Rated:
                 left[row] = (of.total - progress) / base
         waits = self._size[rows] == 0
         waited = np.where(waits, now - self._begun[rows], 0.0)
-        return Jobs(
-            names=Names(self._names, rows),
+        return filled(
+            Names(self._names, rows),
+            np.concatenate(curves) if curves else np.zeros(1),
             min=self.least[rows],
             max=self._most[rows],
             requested=self._asked[rows],
@@ -161,7 +162,6 @@ class Rated:
             waited=waited,
             ran=np.where(waits, self._ran[rows], now - self._begun[rows]),
             rank=self._rank[rows],
-            curves=np.concatenate(curves) if curves else np.zeros(1),
             offset=offset,
             reach=self._most[rows],
             size=self._size[rows],
@@ -169,7 +169,6 @@ class Rated:
             restart=np.full(n, self._setting.restart),
             done=done,
             delayed=self._idle[rows] + waited,
-            promised=np.full(n, np.inf),
         )
 
     def suffices(self, now: float, workers: Ints) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from maar.model.resources import Floats
 from maar.model.words import count
 from maar.sim.report import svg
 from maar.sim.report.frame import LEFT, WIDTH, Figure, Span, shares
@@ -18,8 +18,6 @@ GAP = 34.0
 
 PARTS = 440
 """Parts of the time axis: two pixels each."""
-
-Floats = npt.NDArray[np.float64]
 
 
 def usage(runs: Sequence[Run], span: Span) -> Figure:

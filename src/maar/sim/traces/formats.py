@@ -1,6 +1,6 @@
 """The table of trace formats, and reading a trace with it.
 
-A format is a module with `NAME`, `ABOUT`, `recognises(source)` and `read(source)`. A new format is a module and an
+A format is a module with `NAME`, `recognises(source)` and `read(source)`. A new format is a module and an
 entry in `FORMATS`. Without an explicit format, the first that recognises the source reads it: specific formats come
 first.
 """
@@ -20,7 +20,6 @@ class Format(Protocol):
     """The interface of a format module."""
 
     NAME: str
-    ABOUT: str
 
     def recognises(self, source: Source) -> bool:
         """Whether the source looks like this format."""

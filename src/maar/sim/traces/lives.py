@@ -12,9 +12,10 @@ from collections.abc import Sequence, Set
 from maar.elastic.speedup import curve
 from maar.model.elastic import Elastic
 from maar.model.jobs import Job, Phase
+from maar.model.minimum import has_minimum
 from maar.model.resources import CPU, MEMORY, is_accelerator
 from maar.model.shapes import Shape
-from maar.model.tasks import Status, Task
+from maar.model.tasks import READY, Status, Task
 from maar.sim.trace import TraceJob
 
 OVER = (Status.SUCCEEDED, Status.FAILED)
@@ -143,7 +144,7 @@ def _workers(elastic: Elastic | None, members: Sequence[Task]) -> Sequence[Task]
 def _size(job: Job, members: Sequence[Task], workers: Sequence[Task], starting: Set[str] = frozenset()) -> int:
     """Its running workers, including starting tasks; 0 if they are too few to run."""
     bound = sum(task.status is Status.BOUND or task.key in starting for task in workers)
-    if job.elastic is not None:
-        return bound if bound >= job.elastic.min else 0
-    done = sum(task.status in (Status.BOUND, Status.SUCCEEDED) or task.key in starting for task in members)
-    return bound if done >= job.min_member else 0
+    if job.elastic is not None and bound < job.elastic.min:
+        return 0
+    done = [task for task in members if task.status in READY or task.key in starting]
+    return bound if has_minimum(job, done) else 0

@@ -12,7 +12,6 @@ from maar.sim.traces.rows import Rows
 from maar.sim.traces.source import Source
 
 NAME = "muri"
-ABOUT = "Muri's CSV: num_gpu, submit_time, iterations, model_name, duration, iteration_time, ... in ms"
 
 NEEDS = ("job_id", "num_gpu", "submit_time", "iterations", "model_name", "duration", "iteration_time")
 MILLI = 1000.0

@@ -18,7 +18,6 @@ from maar.sim.traces.rows import Row, Rows
 from maar.sim.traces.source import Source
 
 NAME = "maar"
-ABOUT = "Maar's own, CSV or JSON lines: name, submit, duration, workers, gpus_per_worker, min, max, queue, ..."
 
 NEEDS = ("name", "submit", "duration")
 ALWAYS = ("name", "submit", "duration", "workers", "gpus_per_worker", "min", "max", "queue", "priority")

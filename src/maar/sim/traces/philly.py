@@ -14,7 +14,6 @@ from maar.sim.traces.rows import Row, Rows
 from maar.sim.traces.source import Source
 
 NAME = "philly"
-ABOUT = "timestamp, duration, num_gpus or similar names, in seconds; other columns are ignored"
 
 NEEDS = ("timestamp", "duration", "num_gpus")
 OTHER_NAMES = {

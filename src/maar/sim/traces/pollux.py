@@ -13,7 +13,6 @@ from maar.sim.traces.rows import Rows
 from maar.sim.traces.source import Source
 
 NAME = "pollux"
-ABOUT = "Pollux's CSV: name, time, application, num_replicas, batch_size; for the model `rates`"
 
 NEEDS = ("name", "time", "application", "num_replicas")
 NOTE = "the trace has no durations: it runs with the model `rates` only"

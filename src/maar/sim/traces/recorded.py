@@ -19,7 +19,6 @@ from maar.sim.traces.problems import TraceError
 from maar.sim.traces.source import Cycle, Source
 
 NAME = "recorded"
-ABOUT = "a recording by `maar run --record`, also in shadow mode"
 
 
 def recognises(source: Source) -> bool:

@@ -10,6 +10,7 @@ import csv
 import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -22,21 +23,16 @@ LARGEST = 2**31 - 1
 """Largest accepted number of workers, GPUs or epochs."""
 
 
+@dataclass(slots=True)
 class Row:
     """One line, with its cells by column."""
 
-    def __init__(
-        self,
-        line: int,
-        cells: Mapping[str, object],
-        problems: list[tuple[int, str]],
-        titles: Mapping[str, str] | None = None,
-    ) -> None:
-        self.line = line
-        self.cells = cells
-        self.good = True
-        self._problems = problems
-        self._titles = titles or {}
+    line: int
+    cells: Mapping[str, object]
+    problems: list[tuple[int, str]]
+    """Of all rows."""
+    titles: Mapping[str, str] = field(default_factory=dict)
+    good: bool = True
 
     def wrong(self, column: str, expected: str, got: object) -> None:
         shown = "nothing" if got in (None, "") else f"`{got}`"
@@ -44,11 +40,11 @@ class Row:
 
     def title(self, column: str) -> str:
         """The name of a column in the file."""
-        return self._titles.get(column, column)
+        return self.titles.get(column, column)
 
     def problem(self, what: str) -> None:
         self.good = False
-        self._problems.append((self.line, what))
+        self.problems.append((self.line, what))
 
     def has(self, column: str) -> bool:
         return self.cells.get(column) not in (None, "")
@@ -85,9 +81,9 @@ class Row:
             return 0.0
         return number / scale
 
-    def maybe(self, column: str, least: float, scale: float = 1.0) -> float | None:
+    def maybe(self, column: str, least: float) -> float | None:
         """A number, or None if the cell is empty."""
-        return self.number(column, least, scale) if self.has(column) else None
+        return self.number(column, least) if self.has(column) else None
 
 
 def _number(value: object) -> float:

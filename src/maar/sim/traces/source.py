@@ -10,7 +10,6 @@ import csv
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import PurePath
 from typing import Protocol
 
 from maar.model.plan import Plan
@@ -53,11 +52,6 @@ class Source:
             raise TraceError(
                 [f"{self.name}:{line}: expected text in UTF-8, got byte {error.object[error.start]:#04x}"]
             ) from None
-
-    @property
-    def suffix(self) -> str:
-        """The extension of its name, such as `.csv`."""
-        return PurePath(self.name).suffix.lower()
 
     @cached_property
     def first(self) -> str:

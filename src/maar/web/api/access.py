@@ -7,14 +7,11 @@ Answers are kept for a minute, tokens only as their hash. If the API server cann
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import hashlib
 import logging
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Iterable
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -24,13 +21,15 @@ from maar.kube.wire.api_resources import ACCESS_REVIEWS, TOKEN_REVIEWS
 from maar.views.sight import ALL, Sight
 from maar.web.api.errors import Refused
 from maar.web.front.limits import Bucket, Buckets, Rate
+from maar.web.front.tokens import Kept, claims_in
+from maar.web.reviews import TokenReview, User, token_review
 
 logger = logging.getLogger("maar.web")
 
 AUDIENCE = "maar.dev"
 """The audience of tokens that are made for Maar only. Other tokens must be for the API server itself."""
 SECONDS = 60.0
-"""How long an answer of the API server is believed."""
+"""How long an answer of the API server is believed, and how often a stream asks again."""
 KEPT = 20_000
 """Answers that are kept, of each kind."""
 AT_ONCE = 8
@@ -44,30 +43,11 @@ BAD_TOKENS = Rate(0.2, 20)
 """Unknown or invalid tokens of one client address."""
 
 K = TypeVar("K")
-V = TypeVar("V")
-
-
-class User(msgspec.Struct, frozen=True):
-    """Who the API server says that it is."""
-
-    username: str = ""
-    uid: str = ""
-    groups: list[str] = []
-    extra: dict[str, list[str]] = {}
+T = TypeVar("T")
 
 
 ANONYMOUS = User("system:anonymous", groups=["system:unauthenticated"])
 """As Kubernetes calls a client without credentials: with `--anonymous`, its rights apply."""
-
-
-class _TokenStatus(msgspec.Struct):
-    authenticated: bool = False
-    user: User = User()
-    audiences: list[str] = []
-
-
-class _TokenReview(msgspec.Struct):
-    status: _TokenStatus = msgspec.field(default_factory=_TokenStatus)
 
 
 class _AccessStatus(msgspec.Struct):
@@ -78,29 +58,16 @@ class _AccessReview(msgspec.Struct):
     status: _AccessStatus = msgspec.field(default_factory=_AccessStatus)
 
 
-class _Claims(msgspec.Struct):
-    aud: str | list[str] = ""
-
-
 class Access:
     """Checks tokens and rights of one cluster."""
 
-    def __init__(
-        self,
-        api: Api,
-        *,
-        anonymous: bool = False,
-        clock: Callable[[], float] = time.monotonic,
-        seconds: float = SECONDS,
-    ) -> None:
+    def __init__(self, api: Api, *, anonymous: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
         self._api = api
-        self.seconds = seconds
-        """How long an answer of the API server is believed, and how often a stream asks again."""
         self.anonymous = anonymous
         """Whether users without credentials are answered."""
-        self._clock = clock
-        self._users: Kept[bytes, User | None] = Kept(clock, seconds)
-        self._rights: Kept[tuple[bytes, str], bool] = Kept(clock, seconds)
+        self.clock = clock
+        self._users: Kept[bytes, User | None] = Kept(clock, SECONDS, KEPT)
+        self._rights: Kept[tuple[bytes, str], bool] = Kept(clock, SECONDS, KEPT)
         self._reviews: dict[bytes, asyncio.Task[User | None]] = {}
         """Questions on their way."""
         self._asked: dict[tuple[bytes, str], asyncio.Task[bool]] = {}
@@ -147,26 +114,21 @@ class Access:
     async def _review(self, token: str, key: bytes, client: str) -> User | None:
         if not self._bad.take(client):
             raise Refused(429, "too many unknown tokens from this address", after=10)
-        if not self._questions.take(self._clock()):
+        if not self._questions.take(self.clock()):
             self._bad.give_back(client)
             raise Refused(503, "too many unknown tokens", after=5)
-        spec: dict[str, object] = {"token": token}
-        for_us = _is_for_us(token)
-        if for_us:
-            spec["audiences"] = [AUDIENCE]
-        review: dict[str, Any] = {"apiVersion": TOKEN_REVIEWS.api_version, "kind": TOKEN_REVIEWS.kind, "spec": spec}
+        claims = claims_in(token)
+        audience = AUDIENCE if claims is not None and claims.is_for(AUDIENCE) else ""
         try:
-            answer = await self._ask(TOKEN_REVIEWS.path(), review)
+            answer = await self._ask(TOKEN_REVIEWS.path(), token_review(token, audience))
         except Refused:
             self._bad.give_back(client)
             raise
-        status = _decoded(answer, _TokenReview).status
-        # A server that knows no audiences returns none, and has not checked this one.
-        valid = status.authenticated and status.user.username != "" and (not for_us or AUDIENCE in status.audiences)
-        if valid:
+        user = _decoded(answer, TokenReview).user(audience)
+        if user is not None:
             self._bad.give_back(client)
-        self._users.put(key, status.user if valid else None)
-        return status.user if valid else None
+        self._users.put(key, user)
+        return user
 
     async def _ask_right(self, user: User, who: bytes, namespace: str) -> bool:
         about = {"verb": "list", "resource": "pods", "group": "", "version": "v1"}
@@ -194,36 +156,6 @@ class Access:
                 raise Refused(503, "the API server cannot be asked about tokens and rights now", after=5) from None
         self._last_problem = ""
         return answer
-
-
-class Kept(Generic[K, V]):
-    """Answers for a limited time and in a limited number; the oldest go first."""
-
-    def __init__(self, clock: Callable[[], float], seconds: float = SECONDS, most: int = KEPT) -> None:
-        self._clock = clock
-        self._seconds = seconds
-        self._most = most
-        self._of: OrderedDict[K, tuple[float, V]] = OrderedDict()
-
-    def get(self, key: K) -> tuple[V] | None:
-        """The answer in a tuple; `None` if it is not known."""
-        found = self._of.get(key)
-        if found is None:
-            return None
-        until, value = found
-        if until <= self._clock():
-            del self._of[key]
-            return None
-        return (value,)
-
-    def put(self, key: K, value: V) -> None:
-        self._of.pop(key, None)
-        self._of[key] = (self._clock() + self._seconds, value)
-        if len(self._of) > self._most:
-            self._of.popitem(last=False)
-
-
-T = TypeVar("T")
 
 
 async def _once(asked: dict[K, asyncio.Task[T]], key: K, ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
@@ -261,16 +193,3 @@ def bearer(header: str) -> str:
     ):
         raise Refused(401, "a token is required: `Authorization: Bearer ...`", sign_in=True)
     return token
-
-
-def _is_for_us(token: str) -> bool:
-    """Whether a token says that it is for Maar only; it is not believed before the API server has checked it."""
-    parts = token.split(".")
-    if len(parts) != 3:
-        return False
-    try:
-        payload = base64.urlsafe_b64decode(parts[1].encode("ascii") + b"=" * (-len(parts[1]) % 4))
-        audience = msgspec.json.decode(payload, type=_Claims).aud
-    except (ValueError, binascii.Error, msgspec.DecodeError):
-        return False
-    return AUDIENCE in ([audience] if isinstance(audience, str) else audience)

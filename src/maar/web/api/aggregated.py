@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import logging
 import ssl
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -22,7 +23,7 @@ from aiohttp import web
 from maar.kube.client.api import Api
 from maar.kube.client.errors import ApiError, Forbidden, NotFound
 from maar.web.addresses import Address, CannotServe, listening
-from maar.web.api.access import ANONYMOUS, User
+from maar.web.api.access import ANONYMOUS
 from maar.web.api.certificate import Certificate
 from maar.web.api.desk import Api1
 from maar.web.api.errors import Refused
@@ -31,6 +32,7 @@ from maar.web.api.roots import GROUP, PREFIX, ROOT, VERSION
 from maar.web.api.routes import OPENAPI, ROUTES, STREAM
 from maar.web.api.server import HANDSHAKE, LOOK, Site, as_json, protocols_of
 from maar.web.api.writing import Token
+from maar.web.reviews import User
 
 logger = logging.getLogger("maar.web")
 
@@ -181,24 +183,22 @@ def discovery() -> dict[str, dict[str, Any]]:
     return {f"/apis/{GROUP}": group, ROOT: {**listed, "resources": resources}}
 
 
+@dataclass(eq=False)
 class Aggregated:
     """The listener for the API server, while the context is open. Entering it raises `CannotServe` or `ApiError`."""
 
-    def __init__(
-        self, api: Api1, guard: Guard, address: Address, files: tuple[Path, Path], kube: Api, every: float = LOOK
-    ) -> None:
-        self._api = api
-        self._guard = guard
-        self._address = address
-        self._files = files
-        """Our certificate and its key."""
-        self._kube = kube
-        self._every = every
+    api: Api1
+    guard: Guard
+    address: Address
+    files: tuple[Path, Path]
+    """Our certificate and its key."""
+    kube: Api
+    every: float = LOOK
 
     async def __aenter__(self) -> Aggregated:
-        self._proxy = await read_front_proxy(self._kube)
-        self._certificate = _certificate(self._files, self._proxy)
-        self._sock = listening(self._address)
+        self._proxy = await read_front_proxy(self.kube)
+        self._certificate = _certificate(self.files, self._proxy)
+        self._sock = listening(self.address)
         self.port = int(self._sock.getsockname()[1])
         return self
 
@@ -208,7 +208,7 @@ class Aggregated:
     async def run(self) -> None:
         """Serve until cancelled. When the cluster publishes another authority, all connections begin again."""
         while True:
-            site, limits = AggregatedSite(self._api, self._guard, self._proxy), self._guard.limits
+            site, limits = AggregatedSite(self.api, self.guard, self._proxy), self.guard.limits
             protocols = protocols_of(site, limits, limits.connections)
             server = await asyncio.get_running_loop().create_server(
                 protocols, sock=self._sock.dup(), ssl=self._certificate.context, ssl_handshake_timeout=HANDSHAKE
@@ -222,12 +222,12 @@ class Aggregated:
     async def _changed(self) -> None:
         """Wait until the cluster publishes something else. What is known stays true while it cannot be asked."""
         while True:
-            await asyncio.sleep(self._every)
+            await asyncio.sleep(self.every)
             self._certificate.look()
             with contextlib.suppress(CannotServe, ApiError):
-                found = await read_front_proxy(self._kube)
+                found = await read_front_proxy(self.kube)
                 if found != self._proxy:
-                    self._certificate, self._proxy = _certificate(self._files, found), found
+                    self._certificate, self._proxy = _certificate(self.files, found), found
                     logger.info("the front proxy of the API server has changed")
                     return
 

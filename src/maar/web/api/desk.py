@@ -10,6 +10,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import msgspec
@@ -20,13 +21,14 @@ from maar.kube.kinds.cluster import PRIORITY_CLASSES
 from maar.kube.wire.base import Object
 from maar.views.records import State
 from maar.views.sight import Sight
-from maar.web.api.access import Access, User
+from maar.web.api.access import Access
 from maar.web.api.errors import Refused
 from maar.web.api.limits import Guard
 from maar.web.api.mirror import Mirror, Moment
 from maar.web.api.recordings import Recordings
 from maar.web.api.writing import Token, Writer
 from maar.web.forecasting.keeper import Keeper, Latest
+from maar.web.reviews import User
 from maar.web.workers.pool import Pool
 from maar.whatif.edit import Scene
 from maar.whatif.why import Why
@@ -56,35 +58,24 @@ class Asked(msgspec.Struct, frozen=True):
     """Whether this user could write here."""
 
 
+@dataclass(eq=False)
 class Api1:
     """Answers questions about one cluster."""
 
-    def __init__(
-        self,
-        mirror: Mirror,
-        access: Access,
-        guard: Guard,
-        api: Api,
-        history: History,
-        writer: Writer | None = None,
-        recordings: Recordings | None = None,
-        keeper: Keeper | None = None,
-        pool: Pool | None = None,
-    ) -> None:
-        self.pool = pool or Pool()
-        """What reads and computes expensive questions."""
-        self.recordings = recordings or Recordings()
-        self.mirror = mirror
-        self.keeper = keeper
-        self.access = access
-        self.guard = guard
-        self.kube = api
-        self.history = history
-        self.writer = writer
-        """`None`: writes are off."""
-        self._views = asyncio.Semaphore(2)
-        self._scene: tuple[int, Scene | None] = (0, None)
-        self.known: OrderedDict[tuple[str, bool, float, State], tuple[int, float, Why]] = OrderedDict()
+    mirror: Mirror
+    access: Access
+    guard: Guard
+    kube: Api
+    history: History
+    writer: Writer | None = None
+    """`None`: writes are off."""
+    recordings: Recordings = field(default_factory=Recordings)
+    keeper: Keeper | None = None
+    pool: Pool = field(default_factory=Pool)
+    """What reads and computes expensive questions."""
+    known: OrderedDict[tuple[str, bool, float, State], tuple[int, float, Why]] = field(default_factory=OrderedDict)
+    _views: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(2))
+    _scene: tuple[int, Scene | None] = (0, None)
 
     async def asked(
         self,

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager, contextmanager
 
 import msgspec
 
@@ -198,31 +198,25 @@ class Guard:
         if not self._users.take(user):
             raise Refused(429, "too many requests", after=1)
 
-    @asynccontextmanager
-    async def computing(self, user: str, *, forecast: bool = False) -> AsyncIterator[Bill]:
+    def computing(self, user: str, *, forecast: bool = False) -> AbstractAsyncContextManager[Bill]:
         """A few expensive questions at once, paid by their users. Forecasts have their own turns: they take longer."""
-        self._spending.check(user)
-        async with (self._forecasts if forecast else self._turns).taken(user):
-            begun, bill = self._clock(), Bill()
-            try:
-                self._spending.check(user)  # earlier questions of hers may have used it up
-                yield bill
-            finally:
-                passed = self._clock() - begun
-                self._spending.spend(user, passed if bill.seconds is None else bill.seconds)
+        return self._billed(user, self._spending, self._forecasts if forecast else self._turns)
+
+    def reading(self, user: str) -> AbstractAsyncContextManager[Bill]:
+        """Reading a submission: it waits for no question, and has turns and an account of its own."""
+        return self._billed(user, self._reading, self._readings)
 
     @asynccontextmanager
-    async def reading(self, user: str) -> AsyncIterator[Bill]:
-        """Reading a submission: it waits for no question, and has turns and an account of its own."""
-        self._reading.check(user)
-        async with self._readings.taken(user):
+    async def _billed(self, user: str, spending: Spending, turns: Turns) -> AsyncIterator[Bill]:
+        spending.check(user)
+        async with turns.taken(user):
             begun, bill = self._clock(), Bill()
             try:
-                self._reading.check(user)
+                spending.check(user)  # earlier questions of hers may have used it up
                 yield bill
             finally:
                 passed = self._clock() - begun
-                self._reading.spend(user, passed if bill.seconds is None else bill.seconds)
+                spending.spend(user, passed if bill.seconds is None else bill.seconds)
 
     @contextmanager
     def holding(self, user: str) -> Iterator[Callable[[int], None]]:
@@ -243,19 +237,13 @@ class Guard:
             if not self._bodies[user]:
                 del self._bodies[user]
 
-    @contextmanager
-    def streaming(self, user: str) -> Iterator[None]:
-        limits = self.limits
-        with _counted(
-            self._streams, user, limits.streams, limits.streams_each, Refused(429, "too many streams", after=10)
-        ):
-            yield
+    def streaming(self, user: str) -> AbstractContextManager[None]:
+        refused = Refused(429, "too many streams", after=10)
+        return _counted(self._streams, user, self.limits.streams, self.limits.streams_each, refused)
 
-    @contextmanager
-    def writing(self, user: str) -> Iterator[None]:
-        limits, refused = self.limits, Refused(429, "too many writes at once", after=1)
-        with _counted(self._writes, user, limits.writes, limits.writes_each, refused):
-            yield
+    def writing(self, user: str) -> AbstractContextManager[None]:
+        refused = Refused(429, "too many writes at once", after=1)
+        return _counted(self._writes, user, self.limits.writes, self.limits.writes_each, refused)
 
 
 @contextmanager

@@ -7,11 +7,10 @@ import contextlib
 import gc
 import logging
 import os
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-
-import msgspec
 
 from maar import __version__
 from maar.config.file import ConfigError
@@ -20,7 +19,7 @@ from maar.controller.scheduler import BackgroundTaskFailed
 from maar.controller.settings.brake_file import BrakeFile
 from maar.controller.settings.brakes import Brakes
 from maar.controller.settings.config_file import ConfigFile
-from maar.controller.settings.settings import Settings
+from maar.controller.settings.settings import Observing
 from maar.history.address import default_address
 from maar.history.errors import BadAddress
 from maar.history.forecasts import ForecastLog
@@ -30,7 +29,7 @@ from maar.kube.client.api import Api
 from maar.kube.client.errors import AccessError, ApiError
 from maar.kube.kinds.cluster import QUEUES
 from maar.web.addresses import Address
-from maar.web.api.access import SECONDS, Access
+from maar.web.api.access import Access
 from maar.web.api.aggregated import Aggregated
 from maar.web.api.certificate import Certificate
 from maar.web.api.desk import Api1
@@ -45,17 +44,10 @@ from maar.web.workers.pool import Pool
 logger = logging.getLogger("maar")
 
 
-class Options(msgspec.Struct, frozen=True):
+class Options(Observing, frozen=True, kw_only=True):
     """The options of one `maar web`."""
 
     address: Address
-    settings: Settings = Settings()
-    kubeconfig: str | None = None
-    context: str | None = None
-    config: Path | None = None
-    lenient: bool = False
-    brakes: Path | None = None
-    history: str | None = None
     tls_cert: Path | None = None
     tls_key: Path | None = None
     anonymous: bool = False
@@ -69,8 +61,8 @@ class Options(msgspec.Struct, frozen=True):
     """A folder with recordings of the scheduler, which are only read."""
     every: float = EVERY
     """Minimum seconds between two decisions."""
-    believed: float = SECONDS
-    """Seconds for which an answer of the API server about tokens and rights is believed."""
+    clock: Callable[[], float] = time.monotonic
+    """Says for how long answers of the API server about tokens and rights are believed."""
     pace: Pace | None = Pace()
     """How forecasts are made; `None`: none are made."""
 
@@ -158,7 +150,7 @@ async def answering(
         mirror = Mirror(api, options.settings, config, brakes, known, every=options.every)
         parts.push_async_callback(mirror.close)
         guard = Guard(limits or Limits())
-        access = Access(api, anonymous=options.anonymous, seconds=options.believed)
+        access = Access(api, anonymous=options.anonymous, clock=options.clock)
         names = options.names or sorted(options.settings.scheduler_names)
         queues = mirror.scheduler.picture.objects.of(QUEUES)
         writer = Writer(api, names, lambda: list(queues.values())) if options.allow_writes else None

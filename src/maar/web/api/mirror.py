@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from maar.config.config import Config
 from maar.controller import loop
-from maar.controller.reporting.subjects import Subjects
+from maar.controller.reporting.subjects import subject_of
 from maar.controller.scheduler import Scheduler
 from maar.controller.settings.brakes import Brakes
 from maar.controller.settings.config_file import ConfigFile
@@ -164,7 +164,6 @@ class Mirror:
         self.scheduler = Scheduler(only_reads, settings, config, brakes, None, history, None, clock)
         self._clock = clock
         self._config = config
-        self._subjects = Subjects(self.scheduler.cache)
         self._owners: dict[str, OwnerView] = {}
         self._waits: dict[str, Wait] = {}
         self._before: Snapshot | None = None
@@ -286,7 +285,7 @@ class Mirror:
             if change is None:
                 continue
             with contextlib.suppress(Exception):  # an answer without an owner is better than none
-                subject = self._subjects.subject_of(key)
+                subject = subject_of(self.scheduler.cache, key)
                 if subject is not None:
                     told = subject.tells
                     self._owners[key] = OwnerView(api_version=told.api_version, kind=told.kind, name=told.name)
@@ -335,9 +334,3 @@ def _changed_nodes(before: Snapshot, after: Snapshot) -> set[str]:
         if not same or known[name] != here[name]:
             changed.add(name)
     return changed
-
-
-async def until_ready(mirror: Mirror) -> None:
-    """Wait for the first decision."""
-    while mirror.not_ready():
-        await asyncio.sleep(0.02)

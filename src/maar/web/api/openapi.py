@@ -44,27 +44,14 @@ def document() -> dict[str, Any]:
     paths: dict[str, Any] = {}
     for route in ROUTES:
         paths.setdefault(PREFIX + route.path, {})[route.method.lower()] = _operation(route, of, error)
-    text = {"schema": {"type": "string"}}
+    events = "Server-sent events `event: change`, `data:` a ChangeEvent; `event: pulse` between, for `fetch`"
+    until = _response("Events until the client leaves", {"type": "string"}, "text/event-stream")
     paths[PREFIX + STREAM] = {
-        "get": {
-            "operationId": "stream",
-            "summary": "Server-sent events `event: change`, `data:` a ChangeEvent; `event: pulse` between, for `fetch`",
-            "responses": {
-                "200": {"description": "Events until the client leaves", "content": {"text/event-stream": text}},
-                **_errors(error),
-            },
-        }
+        "get": {"operationId": "stream", "summary": events, "responses": {"200": until, **_errors(error)}}
     }
+    this = {"200": _response("The document", {"type": "object"}), **_errors(error)}
     paths[PREFIX + OPENAPI] = {
-        "get": {
-            "operationId": "openapi",
-            "summary": "This document",
-            "security": [],
-            "responses": {
-                "200": {"description": "The document", "content": {"application/json": {"schema": {"type": "object"}}}},
-                **_errors(error),
-            },
-        }
+        "get": {"operationId": "openapi", "summary": "This document", "security": [], "responses": this}
     }
     return {
         "openapi": "3.1.0",
@@ -100,13 +87,7 @@ def _operation(route: Route, of: dict[int, Any], error: Any) -> dict[str, Any]:
         "operationId": "-".join(words),
         "summary": route.summary,
         "parameters": parameters,
-        "responses": {
-            str(route.status): {
-                "description": "The answer",
-                "content": {"application/json": {"schema": of[id(route.answer)]}},
-            },
-            **_errors(error),
-        },
+        "responses": {str(route.status): _response("The answer", of[id(route.answer)]), **_errors(error)},
     }
     if route.body is not None:
         content = {"application/json": {"schema": of[id(route.body)]}}
@@ -126,6 +107,8 @@ def _parameter(query: type[Any], field: msgspec.structs.FieldInfo) -> dict[str, 
 
 
 def _errors(error: Any) -> dict[str, Any]:
-    return {
-        code: {"description": what, "content": {"application/json": {"schema": error}}} for code, what in ERRORS.items()
-    }
+    return {code: _response(what, error) for code, what in ERRORS.items()}
+
+
+def _response(description: str, schema: Any, kind: str = "application/json") -> dict[str, Any]:
+    return {"description": description, "content": {kind: {"schema": schema}}}

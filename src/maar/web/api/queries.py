@@ -41,21 +41,20 @@ class JobQuery(Query, frozen=True):
     """A field of `ORDERS`; with `-` before it, the largest first."""
 
 
-class NodeQuery(Query, frozen=True):
+class StateQuery(Query, frozen=True):
+    """Which part of a list, by one or more states."""
+
+    limit: int = 1000
+    state: str = ""
+    sort: str = "name"
+
+
+class NodeQuery(StateQuery, frozen=True):
     """Which nodes."""
 
-    limit: int = 1000
-    state: str = ""
-    sort: str = "name"
 
-
-class QueueQuery(Query, frozen=True):
-    """Which queues."""
-
-    limit: int = 1000
-    state: str = ""
-    """One or more of `open`, `closed` and `invalid`."""
-    sort: str = "name"
+class QueueQuery(StateQuery, frozen=True):
+    """Which queues; their states are `open`, `closed` and `invalid`."""
 
 
 class DetailQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -128,7 +127,7 @@ ORDERS: Mapping[type[Any], Mapping[str, Order]] = {
     JobQuery: {
         "name": _of_job(lambda job: job.key),
         "created": _of_job(lambda job: job.created),
-        "since": _of_job(lambda job: job.created if job.waiting_since is None else job.waiting_since),
+        "since": _of_job(lambda job: job.waits_since),
         "priority": _of_job(lambda job: job.priority),
         "queue": _of_job(lambda job: job.queue),
         "state": lambda tally, row: int(tally.states[row]),
@@ -169,18 +168,13 @@ def read(kind: type[Any], given: Mapping[str, list[str]]) -> Any:
     made = kind(**values)
     for name, (least, most) in BOUNDS.items():
         if name in values and not least <= values[name] <= most:
-            raise Refused(
-                400, f"expected a number from {least:g} to {most:g}, got `{texts_of(given, name)}`", f"query.{name}"
-            )
+            got = given[name][0][:64]
+            raise Refused(400, f"expected a number from {least:g} to {most:g}, got `{got}`", f"query.{name}")
     if kind in ORDERS:
         _check_states(made.state, STATES_OF[kind])
         if (order := made.sort.removeprefix("-")) not in ORDERS[kind]:
             raise Refused(400, unknown("order", order, list(ORDERS[kind])), "query.sort")
     return made
-
-
-def texts_of(given: Mapping[str, list[str]], name: str) -> str:
-    return given[name][0][:64]
 
 
 def _value(name: str, text: str, kind: Any) -> Any:
@@ -224,12 +218,12 @@ def chosen_queues(tally: Tally, query: QueueQuery) -> list[int]:
     return _in_state(tally, range(len(tally.snapshot.queues)), query, _queue_state)
 
 
-def _in_state(tally: Tally, rows: Iterable[int], query: NodeQuery | QueueQuery, state: Order) -> list[int]:
+def _in_state(tally: Tally, rows: Iterable[int], query: StateQuery, state: Order) -> list[int]:
     wanted = set(query.state.split(",")) if query.state else None
     return _ordered(tally, [row for row in rows if wanted is None or state(tally, row) in wanted], query)
 
 
-def _ordered(tally: Tally, rows: Iterable[int], query: JobQuery | NodeQuery | QueueQuery) -> list[int]:
+def _ordered(tally: Tally, rows: Iterable[int], query: JobQuery | StateQuery) -> list[int]:
     """The rows in the order of a query; equal ones by name."""
     orders = ORDERS[type(query)]
     order = orders[query.sort.removeprefix("-")]

@@ -6,6 +6,7 @@ cycles that moved something, the newest ones. Nothing here is filtered: `maar.vi
 
 from __future__ import annotations
 
+import contextlib
 import stat
 import threading
 import time
@@ -26,6 +27,7 @@ from maar.controller.record import (
     is_recording,
     put_together,
     unpacked,
+    with_facts,
 )
 from maar.model.jobs import Job
 from maar.model.plan import Plan
@@ -110,11 +112,9 @@ class Recording:
     def view(self) -> RecordingView:
         """What is known of it."""
         size, modified = 0, 0.0
-        try:
+        with contextlib.suppress(OSError):
             found = self.path.stat()
             size, modified = found.st_size, found.st_mtime
-        except OSError:
-            pass
         return RecordingView(
             name=self.path.name,
             bytes=size,
@@ -211,7 +211,7 @@ class Recording:
                 if begin < at < number:
                     _change(jobs, between.decode(message).changed)
                     continue
-                frame = first_or_last.decode(message)
+                frame = with_facts(first_or_last.decode(message), message)
                 cluster = put_together(frame, jobs)
                 if at == number:
                     return Scene(cluster, self._config(number), frame.standing), frame.now

@@ -3,28 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, get_type_hints
 
 import msgspec
 
 from maar.kube.submit.changes import Change
 from maar.views.records import View
-from maar.web.api.answers import (
-    ChangedAnswer,
-    ClusterAnswer,
-    CreatedAnswer,
-    DecisionsAnswer,
-    DeletedAnswer,
-    ForecastsAnswer,
-    JobAnswer,
-    JobsAnswer,
-    NodesAnswer,
-    QueuesAnswer,
-    RecordingsAnswer,
-    UtilisationAnswer,
-    WhatIfAnswer,
-    WhoAmI,
-)
 from maar.web.api.asking import Question
 from maar.web.api.desk import Api1, Asked
 from maar.web.api.handlers import reading, training, what_if
@@ -39,7 +23,6 @@ class Route(msgspec.Struct, frozen=True):
     path: str
     """Under the prefix; `{name}` is a variable part."""
     handle: Callable[[Api1, Asked], Awaitable[View]]
-    answer: type[View]
     summary: str
     query: type[Any] = NoQuery
     body: type[Any] | None = None
@@ -48,19 +31,24 @@ class Route(msgspec.Struct, frozen=True):
     status: int = 200
     """Of a success."""
 
+    @property
+    def answer(self) -> type[View]:
+        """What it answers with: what the handler returns."""
+        answer: type[View] = get_type_hints(self.handle)["return"]
+        return answer
+
 
 ROUTES: tuple[Route, ...] = (
-    Route("GET", "/whoami", reading.who, WhoAmI, "Who asks, and which namespaces she may see"),
-    Route("GET", "/cluster", reading.cluster, ClusterAnswer, "The whole cluster"),
-    Route("GET", "/utilisation", reading.utilisation, UtilisationAnswer, "GPUs in use over the last day, by queue"),
-    Route("GET", "/queues", reading.queues, QueuesAnswer, "Queues", QueueQuery),
-    Route("GET", "/nodes", reading.nodes, NodesAnswer, "Nodes", NodeQuery),
-    Route("GET", "/jobs", reading.jobs, JobsAnswer, "The jobs that the user may see", JobQuery),
+    Route("GET", "/whoami", reading.who, "Who asks, and which namespaces she may see"),
+    Route("GET", "/cluster", reading.cluster, "The whole cluster"),
+    Route("GET", "/utilisation", reading.utilisation, "GPUs in use over the last day, by queue"),
+    Route("GET", "/queues", reading.queues, "Queues", QueueQuery),
+    Route("GET", "/nodes", reading.nodes, "Nodes", NodeQuery),
+    Route("GET", "/jobs", reading.jobs, "The jobs that the user may see", JobQuery),
     Route(
         "GET",
         "/jobs/{namespace}/{name}",
         reading.job,
-        JobAnswer,
         "Everything about one job: needs, place, reasons, what would start it, story",
         DetailQuery,
     ),
@@ -68,26 +56,16 @@ ROUTES: tuple[Route, ...] = (
         "GET",
         "/decisions",
         reading.decisions,
-        DecisionsAnswer,
         "The last decisions of the shadow, and what really happened; or those of a recording",
         DecisionQuery,
     ),
-    Route("GET", "/recordings", reading.recorded, RecordingsAnswer, "Recordings of the scheduler that can be opened"),
-    Route("GET", "/forecasts", reading.forecasts, ForecastsAnswer, "How forecasts are made, and how good they were"),
-    Route(
-        "POST",
-        "/what-if",
-        what_if.what_if,
-        WhatIfAnswer,
-        "What edits would change; nothing is written",
-        NoQuery,
-        Question,
-    ),
+    Route("GET", "/recordings", reading.recorded, "Recordings of the scheduler that can be opened"),
+    Route("GET", "/forecasts", reading.forecasts, "How forecasts are made, and how good they were"),
+    Route("POST", "/what-if", what_if.what_if, "What edits would change; nothing is written", NoQuery, Question),
     Route(
         "POST",
         "/jobs",
         training.submit,
-        CreatedAnswer,
         "Check, complete and create jobs, with the caller's own token",
         NoQuery,
         Submission,
@@ -98,7 +76,6 @@ ROUTES: tuple[Route, ...] = (
         "PATCH",
         "/jobs/{namespace}/{name}",
         training.change,
-        ChangedAnswer,
         "Hold, release or change a job, with the caller's own token",
         KindQuery,
         Change,
@@ -108,7 +85,6 @@ ROUTES: tuple[Route, ...] = (
         "DELETE",
         "/jobs/{namespace}/{name}",
         training.cancel,
-        DeletedAnswer,
         "Cancel a job, with the caller's own token",
         KindQuery,
         writes=True,

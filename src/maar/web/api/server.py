@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ipaddress
 import logging
 import re
 from collections import Counter
@@ -23,7 +22,7 @@ from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
 from maar.web.addresses import Address, listening
-from maar.web.api.access import User, bearer
+from maar.web.api.access import bearer
 from maar.web.api.asking import Question, better
 from maar.web.api.certificate import Certificate
 from maar.web.api.desk import Api1
@@ -36,7 +35,9 @@ from maar.web.api.roots import PREFIX
 from maar.web.api.routes import OPENAPI, ROUTES, STREAM, Route
 from maar.web.api.writing import Token
 from maar.web.forecasting import metrics
+from maar.web.front.hosts import MISLED, is_loopback, is_misled
 from maar.web.front.limits import client
+from maar.web.reviews import User
 
 logger = logging.getLogger("maar.web")
 
@@ -68,7 +69,6 @@ NOT_FOUND = "/not-found.html"
 """What a browser shows at a path that does not exist; other clients get JSON."""
 METRICS = "/metrics"
 """For every user that the API server knows: it has queues and no jobs."""
-LOCAL = ("localhost", "127.0.0.1", "::1")
 LOOK = 60.0
 """Seconds between two looks at the certificate files, and between two moments of forgetting."""
 HANDSHAKE = 10.0
@@ -288,36 +288,18 @@ def as_json(status: int, body: bytes, headers: dict[str, str] | None = None) -> 
 
 def _is_private(request: web.BaseRequest) -> bool:
     """Whether nobody on a network can read the request: it came over TLS, or from this host."""
+    return _is_tls(request) or is_loopback(request.remote or "")
+
+
+def _is_tls(request: web.BaseRequest) -> bool:
     transport = request.transport
-    if transport is not None and transport.get_extra_info("sslcontext") is not None:
-        return True
-    return is_loopback(request.remote or "")
-
-
-def is_loopback(host: str) -> bool:
-    """Whether an address is this host's own, which no network carries."""
-    try:
-        address = ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
-        return False
-    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
-    return (mapped or address).is_loopback
+    return transport is not None and transport.get_extra_info("sslcontext") is not None
 
 
 def _check_host(request: web.BaseRequest) -> None:
-    """Refuse what a page of another site may have sent, whose name was made to lead to this host.
-
-    Such a page has no token, so this is only about requests without one.
-    """
-    transport = request.transport
-    if transport is not None and transport.get_extra_info("sslcontext") is not None:
-        return
-    if not is_loopback(request.remote or ""):
-        return
-    host = request.headers.get("Host", "")
-    name = host[1 : host.index("]")] if host.startswith("[") and "]" in host else host.partition(":")[0]
-    if name.lower() not in LOCAL and not is_loopback(name):
-        raise Refused(403, "from this host, use the name `localhost`")
+    """Refuse what a page of another site may have sent. It has no token, so this is about requests without one."""
+    if not _is_tls(request) and is_misled(request.headers.get("Host", ""), request.remote or ""):
+        raise Refused(403, MISLED)
 
 
 def _check_site(request: web.BaseRequest) -> None:

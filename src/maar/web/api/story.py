@@ -172,15 +172,13 @@ def _entry(event: Event) -> StoryView:
 async def _from_events(api: Api, namespace: str, name: str, job: str) -> list[StoryView] | None:
     """Events about objects of this name, without evictions of the job: `_evictions` has those of all its pods."""
     events = await _read(api, namespace, f"involvedObject.name={name}")
-    return (
-        None
-        if events is None
-        else [
-            StoryView(at=at, what=event.reason, words=_words(event), source="event")
-            for event in events
-            if event.involved_object.name == name and not _evicts(event, job) and (at := _time(event)) is not None
-        ]
-    )
+    if events is None:
+        return None
+    return [
+        StoryView(at=at, what=event.reason, words=_words(event), source="event")
+        for event in events
+        if event.involved_object.name == name and not _evicts(event, job) and (at := _time(event)) is not None
+    ]
 
 
 def _words(event: _Event) -> str:
@@ -192,19 +190,17 @@ async def _evictions(api: Api, namespace: str, job: str) -> list[StoryView] | No
     """Evictions of pods of the job, which may be gone: each event is about a pod."""
     times: dict[str, list[float]] = {}
     events = await _read(api, namespace, f"reason={PREEMPTED}")
-    for event in events or ():
+    if events is None:
+        return None
+    for event in events:
         at = _time(event)
         if at is not None and _evicts(event, job):
             times.setdefault(event.message, []).append(at)
-    return (
-        None
-        if events is None
-        else [
-            StoryView(at=group[0], what="Evicted", words=f"{words}: {_pods(len(group))}", source="event")
-            for words, moments in times.items()
-            for group in _together(sorted(moments))
-        ]
-    )
+    return [
+        StoryView(at=group[0], what="Evicted", words=f"{words}: {counted(len(group), 'pod')}", source="event")
+        for words, moments in times.items()
+        for group in _together(sorted(moments))
+    ]
 
 
 def _evicts(event: _Event, job: str) -> bool:
@@ -222,10 +218,6 @@ def _together(moments: list[float]) -> list[list[float]]:
         else:
             groups.append([at])
     return groups
-
-
-def _pods(count: int) -> str:
-    return counted(count, "pod")
 
 
 async def _read(api: Api, namespace: str, selector: str) -> list[_Event] | None:

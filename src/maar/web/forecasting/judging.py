@@ -6,6 +6,7 @@ quality is that of the latter. Both use only what was known at the time.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
@@ -15,6 +16,7 @@ from maar.forecast.forecast import Forecast, JobForecast, Span, Verdict
 from maar.forecast.start import State
 from maar.history.records import Fate, Prediction
 from maar.model.jobs import Job
+from maar.model.minimum import has_minimum
 from maar.model.tasks import Status
 from maar.views.records import State as JobState
 from maar.views.tally import Tally
@@ -104,9 +106,12 @@ def _started(tally: Tally, row: int) -> float:
     members = range(*snapshot.jobs.members.span(row))
     there = (Status.BOUND, Status.SUCCEEDED, Status.FAILED)
     tasks = [snapshot.tasks.tasks[t] for t in members if snapshot.tasks.status[t] in there]
-    times = sorted(task.started for task in tasks if task.started is not None)
-    least = max(snapshot.jobs.jobs[row].min_member, 1)
-    return min(times[min(least, len(times)) - 1], tally.now) if times else tally.now
+    pods = sorted((task for task in tasks if task.started is not None), key=lambda task: task.started or 0.0)
+    if not pods:
+        return tally.now
+    job, counts = snapshot.jobs.jobs[row], range(len(pods))
+    last = bisect_left(counts, True, key=lambda i: has_minimum(job, pods[: i + 1]))
+    return min(pods[min(last, len(pods) - 1)].started or 0.0, tally.now)
 
 
 def made_of(predictions: Iterable[Prediction], *, shown: bool = False) -> list[Made]:

@@ -7,6 +7,7 @@ half of the time. A process that fails is counted, and the next one starts after
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections import deque
@@ -18,15 +19,14 @@ import msgspec
 from maar.controller.history.runs import stated_category
 from maar.forecast.arrivals import Asked, Submission
 from maar.forecast.forecast import ROLLOUTS, Forecast, JobForecast
-from maar.forecast.runtimes import Sample, Traits
 from maar.history.errors import HistoryError
 from maar.history.forecasts import ForecastLog
 from maar.history.history import History
 from maar.history.records import Fate, Run
 from maar.kube.picture.picture import Picture
+from maar.lengths.runtimes import Sample
 from maar.model.jobs import Job
-from maar.views.records import State
-from maar.views.tally import STATES
+from maar.views.tally import AWAITED
 from maar.web.api.mirror import Changes, Mirror
 from maar.web.forecasting.judging import Judge, Verdicts, calibrated, judged
 from maar.web.forecasting.messages import Answer, Head, Question
@@ -41,7 +41,6 @@ LEARN = 600.0
 """Seconds between two judgements of old forecasts."""
 LONGEST = 600.0
 """The longest pause after a failure, in seconds."""
-WAITS = tuple(STATES.index(state) for state in (State.WAITING, State.STARTING, State.SUSPENDED))
 
 
 class Pace(msgspec.Struct, frozen=True):
@@ -152,7 +151,7 @@ class Keeper:
         jobs = moment.tally.snapshot.jobs.number
         states = moment.tally.states
         if changes.all or any(
-            key in jobs and key not in known and int(states[jobs[key]]) in WAITS for key in changes.jobs
+            key in jobs and key not in known and int(states[jobs[key]]) in AWAITED for key in changes.jobs
         ):
             self._news.set()
 
@@ -162,11 +161,9 @@ class Keeper:
         await asyncio.sleep(max(self.pace.soon, took))
         left = begun + self.pace.every - time.monotonic()
         if left > 0:
-            try:
+            with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(left):
                     await self._news.wait()
-            except TimeoutError:
-                pass
 
     # -- one forecast
 
@@ -220,14 +217,12 @@ class Keeper:
     async def _learn(self) -> None:
         """Read what is new about finished jobs, and judge old forecasts now and then."""
         if self._history.on:
-            try:
+            with contextlib.suppress(HistoryError):  # the history says so itself
                 for run in await self._history.runs(self._row, SAMPLES):
                     self._row = max(self._row, run.id)
-                    self._samples.append(sample_of(run))
+                    self._samples.append(run.sample)
                     if (one := submission_of(run)) is not None:
                         self._past.append(one)
-            except HistoryError:
-                pass  # the history says so itself
         if not self.log.on:
             return
         now = self._clock()
@@ -262,7 +257,7 @@ class Keeper:
         if moment is None or self.latest is None:
             return
         states, jobs = moment.tally.states, moment.tally.snapshot.jobs.number
-        mine = {key for key in self.latest.shown if key in jobs and int(states[jobs[key]]) in WAITS}
+        mine = {key for key in self.latest.shown if key in jobs and int(states[jobs[key]]) in AWAITED}
         changes = Changes()
         changes.add(Changes(mine))
         for reader in self._mirror.readers:
@@ -275,20 +270,12 @@ def categories(picture: Picture, jobs: Iterable[Job]) -> dict[str, str]:
     return {job.key: category for job in jobs if (category := stated_category(picture, job.key))}
 
 
-def sample_of(run: Run) -> Sample:
-    return Sample(_traits(run), run.seconds)
-
-
 def submission_of(run: Run) -> Submission | None:
     """The submission of a finished job; `None` if it is not known what the job asked for."""
     asked = _asked(run.asked)
     if asked is None:
         return None
-    return Submission(run.submitted, run.queue, _traits(run), asked, run.seconds, run.ended)
-
-
-def _traits(run: Run) -> Traits:
-    return Traits(run.owner, run.stem, run.gpus, run.category, run.declared)
+    return Submission(run.submitted, run.queue, run.sample.traits, asked, run.seconds, run.ended)
 
 
 @lru_cache(maxsize=4096)

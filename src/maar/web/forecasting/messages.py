@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from maar.forecast.arrivals import Submission
 from maar.forecast.forecast import ROLLOUTS, Forecast
-from maar.forecast.runtimes import Sample
+from maar.lengths.runtimes import Sample
 from maar.whatif.edit import Scene
 
 PART = 500

@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-import sys
-from pathlib import Path
 
 import msgspec
 
-import maar
 from maar.web.forecasting.messages import Answer, Question, parts_of
+from maar.web.limited import started
 
 MORE = 120.0
 """Seconds beyond twice the budget after which a process is stuck: a busy machine gives it little time."""
@@ -30,14 +27,8 @@ class Failed(Exception):
 
 async def ask(question: Question, memory: int = MEMORY) -> Answer:
     """The answer of a new process, which may have so many bytes of address space; raises `Failed`."""
-    command = (sys.executable, "-m", "maar.web.forecasting", str(memory), str(os.getpid()))
-    package = str(Path(maar.__file__).parents[1])
-    path = os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH", ""))))
-    pipe = asyncio.subprocess.PIPE
     try:
-        process = await asyncio.create_subprocess_exec(
-            *command, stdin=pipe, stdout=pipe, stderr=pipe, env={**os.environ, "PYTHONPATH": path}
-        )
+        process = await started("maar.web.forecasting", memory, stderr=asyncio.subprocess.PIPE)
     except OSError as error:
         raise Failed(f"cannot start: {error.strerror}") from None
     try:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from maar.forecast.arrivals import arrivals_for
 from maar.forecast.forecast import Forecast, Options, forecast
-from maar.forecast.runtimes import RunTimes
+from maar.lengths.runtimes import RunTimes
 from maar.model.snapshot import Snapshot
 from maar.web.forecasting.messages import Answer, Head, Question
 from maar.whatif.edit import Scene

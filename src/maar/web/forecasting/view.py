@@ -10,13 +10,12 @@ from maar.forecast.calibrate import age_of
 from maar.forecast.forecast import Forecast, JobForecast, Verdict
 from maar.forecast.start import State as Stage
 from maar.views.answers import ShiftsView, ShiftView, WhatIfView
-from maar.views.records import ForecastView, JobView, QualityView, StartView, State
+from maar.views.jobs import WAITS
+from maar.views.records import ForecastView, JobView, QualityView, StartView
 from maar.views.sight import ALL, Sight
 from maar.web.forecasting.judging import Judged, Verdicts
 from maar.web.forecasting.keeper import Latest
 from maar.web.forecasting.messages import Answer
-
-WAITS = (State.WAITING, State.STARTING, State.SUSPENDED, State.INVALID)
 
 
 def start_view(one: JobForecast) -> StartView:

@@ -8,19 +8,15 @@ an invalid token is kept too, and each client address may send only a few unknow
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import hashlib
 import hmac
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-
-import msgspec
 
 from maar.files import read_regular
 from maar.web.front.answers import Refused, later
 from maar.web.front.limits import Bucket, Buckets, Limits
+from maar.web.front.tokens import Claims, Kept, claims_in
 
 AUDIENCE = "maar"
 """The audience of tokens that are made for Maar only. Other tokens must be for the API server itself."""
@@ -38,18 +34,6 @@ Ask = Callable[[str, str], Awaitable[Verdict]]
 """Asks the API server about a token and its audience."""
 
 
-class Claims(msgspec.Struct):
-    """The part of a token that is looked at before the API server has checked it."""
-
-    sub: str
-    aud: str | list[str] = ""
-
-    @property
-    def audience(self) -> str:
-        """The audience to ask the API server for."""
-        return AUDIENCE if AUDIENCE in ([self.aud] if isinstance(self.aud, str) else self.aud) else ""
-
-
 class Access:
     """Checks tokens."""
 
@@ -57,8 +41,8 @@ class Access:
         self._ask = ask
         self._token_file = token_file
         self._clock = clock
-        self._good = Kept(GOOD_SECONDS, clock)
-        self._bad = Kept(BAD_SECONDS, clock)
+        self._good: Kept[bytes, str] = Kept(clock, GOOD_SECONDS, KEPT)
+        self._bad: Kept[bytes, str] = Kept(clock, BAD_SECONDS, KEPT)
         self._asked: dict[bytes, asyncio.Future[Verdict]] = {}
         self._reviews = Bucket(limits.reviews, clock())
         self._bad_tokens: Buckets[str] = Buckets(limits.bad_tokens_each, clock)
@@ -96,14 +80,12 @@ class Access:
 
     async def _user(self, token: str, claims: Claims, client: str) -> str:
         key = hashlib.sha256(token.encode("latin-1", "replace")).digest()
-        if (user := self._good.get(key)) is not None:
-            return user
-        if self._bad.get(key) is not None:
-            return ""
+        if (known := self._good.get(key) or self._bad.get(key)) is not None:
+            return known[0]
         asked = self._asked.get(key)
         if asked is None:
             self._limit(client)
-            asked = asyncio.ensure_future(self._ask(token, claims.audience))
+            asked = asyncio.ensure_future(self._ask(token, AUDIENCE if claims.is_for(AUDIENCE) else ""))
             self._asked[key] = asked
             asked.add_done_callback(lambda done: self._learn(key, client, done))
         name, problem = await asyncio.shield(asked)
@@ -129,27 +111,6 @@ class Access:
             (self._good if user else self._bad).put(key, user)
 
 
-class Kept:
-    """Answers by token, for a limited time and in a limited number; the oldest go first."""
-
-    def __init__(self, seconds: float, clock: Callable[[], float]) -> None:
-        self._seconds = seconds
-        self._clock = clock
-        self._of: OrderedDict[bytes, tuple[float, str]] = OrderedDict()
-
-    def get(self, key: bytes) -> str | None:
-        until, user = self._of.get(key, (0.0, ""))
-        if key in self._of and until <= self._clock():
-            del self._of[key]
-        return user if key in self._of else None
-
-    def put(self, key: bytes, user: str) -> None:
-        self._of.pop(key, None)
-        self._of[key] = (self._clock() + self._seconds, user)
-        if len(self._of) > KEPT:
-            self._of.popitem(last=False)
-
-
 def _bearer(header: str) -> str:
     scheme, _, token = header.partition(" ")
     if scheme.lower() != "bearer" or not token.strip():
@@ -159,14 +120,9 @@ def _bearer(header: str) -> str:
 
 def _claims(token: str, namespace: str) -> Claims:
     """What a token says about itself, not yet checked: it must be of a ServiceAccount of the namespace."""
-    parts = token.split(".")
-    try:
-        if len(parts) != 3:
-            raise ValueError
-        payload = base64.urlsafe_b64decode(parts[1].encode("ascii") + b"=" * (-len(parts[1]) % 4))
-        claims = msgspec.json.decode(payload, type=Claims)
-    except (ValueError, binascii.Error, msgspec.DecodeError):
-        raise _unauthorized("neither a token of a ServiceAccount nor the administrator's") from None
+    claims = claims_in(token)
+    if claims is None or claims.sub is None:
+        raise _unauthorized("neither a token of a ServiceAccount nor the administrator's")
     if not claims.sub.startswith(PREFIX):
         raise _unauthorized("not a token of a ServiceAccount")
     if not claims.sub.startswith(f"{PREFIX}{namespace}:"):

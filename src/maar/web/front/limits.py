@@ -135,4 +135,6 @@ def client(host: str) -> str:
     address = ipaddress.IPv6Address(host.partition("%")[0])
     if address.ipv4_mapped is not None:
         return str(address.ipv4_mapped)
+    if address.is_loopback:
+        return str(address)
     return str(ipaddress.IPv6Network((address, 64), strict=False).network_address)

@@ -16,6 +16,7 @@ from msgspec import Meta
 
 from maar.web.front.access import Access
 from maar.web.front.answers import JSON, METRICS, Answer, Head, Refused, document, later
+from maar.web.front.hosts import MISLED, is_misled
 from maar.web.front.limits import Bucket, Buckets, Limits
 from maar.web.front.questions import Pages, Posts, Questions
 from maar.web.messages import Health, Post, Read, Report, Stored
@@ -85,6 +86,8 @@ class Routes:
             raise Refused(404, "no such path")
         if head.method not in allowed:
             raise Refused(405, "method not allowed", Allow=", ".join(allowed))
+        if group == PAGES and is_misled(head.headers.get("host", ""), client):
+            raise Refused(403, MISLED)
         if group == MEASUREMENTS:
             namespace, _ = _job(head.path)
             self._access.precheck(head.headers.get("authorization", ""), namespace)

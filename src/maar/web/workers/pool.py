@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import pickle
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-import maar
 from maar.web.api.errors import Refused
 from maar.web.forecasting.messages import Parts
+from maar.web.limited import started
 from maar.web.workers.tasks import Task
 from maar.web.workers.work import LENGTH, Reply
 from maar.whatif.edit import Scene
@@ -159,14 +156,8 @@ class Pool:
         task.add_done_callback(self._ending.discard)
 
     async def _started(self) -> Worker:
-        command = (sys.executable, "-m", "maar.web.workers", str(self._memory), str(os.getpid()))
-        package = str(Path(maar.__file__).parents[1])
-        path = os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH", ""))))
-        pipe = asyncio.subprocess.PIPE
         try:
-            process = await asyncio.create_subprocess_exec(
-                *command, stdin=pipe, stdout=pipe, env={**os.environ, "PYTHONPATH": path}
-            )
+            process = await started("maar.web.workers", self._memory)
         except OSError as error:
             raise Bug(f"cannot start: {error.strerror}") from None
         return Worker(process)

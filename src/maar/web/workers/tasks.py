@@ -21,6 +21,7 @@ from maar.web.api.errors import Refused
 from maar.web.api.writing import Submission, read
 from maar.whatif.edit import Edit, EditError, Scene
 from maar.whatif.edits import applied
+from maar.whatif.patience import Patience
 from maar.whatif.why import Why, why
 
 
@@ -101,8 +102,8 @@ class WhyWaits(Task, frozen=True):
 
     def answer(self, scene: Scene | None) -> Why:
         assert scene is not None
-        ends = time.monotonic() + self.seconds
-        return why(scene.cluster, scene.config, self.now, self.job, lambda: time.monotonic() < ends)
+        patience = Patience(self.seconds, time.monotonic)
+        return why(scene.cluster, scene.config, self.now, self.job, patience)
 
 
 class Plain(NamedTuple):

@@ -14,21 +14,9 @@ from typing import Any
 from msgspec import field
 
 from maar.kube.kinds.creating import Member, pod
-from maar.kube.kinds.elastic import Bound, ElasticSpec, Role, Stated
+from maar.kube.kinds.elastic import ElasticSpec, Role, Stated
 from maar.kube.kinds.gang import GangSpec, from_object, set_min_resources, set_minimum
-from maar.kube.kinds.kind import (
-    COMPLETED,
-    FAILED,
-    Created,
-    End,
-    Form,
-    JobKind,
-    Numbering,
-    Request,
-    Wanted,
-    Write,
-    merge,
-)
+from maar.kube.kinds.kind import Created, End, Form, JobKind, Numbering, Request, Wanted, Write, end_by, merge
 from maar.kube.wire.api_resources import Resource
 from maar.kube.wire.base import Int, Long, Object, Quantities, Time, Wire
 from maar.kube.wire.jobs import JobStatus, PodTemplate
@@ -138,10 +126,15 @@ Look = Callable[[KubeflowJob], Stated | None]
 Creates = Callable[[KubeflowJob, Resource[KubeflowJob]], Iterable[Created]]
 
 
+def look_safely(item: KubeflowJob) -> Stated | None:
+    """What a job states whose size changes only while its operator does not give it up."""
+    return None if gave_up(item) else stated(item, keeps=fragile(item))
+
+
 def kind(
     name: str,
     roles: str,
-    look: Look,
+    look: Look = look_safely,
     version: str = "v1",
     about: str = ABOUT,
     bounds: str = "annotations",
@@ -219,9 +212,7 @@ def late(item: KubeflowJob) -> tuple[str, ...]:
 
 
 def end(item: KubeflowJob) -> End | None:
-    if item.status.holds("Succeeded"):
-        return End(COMPLETED, item.status.ended_at)
-    return End(FAILED, item.status.ended_at) if item.status.holds("Failed") else None
+    return end_by(item.status, "Succeeded")
 
 
 def gave_up(item: KubeflowJob) -> bool:
@@ -234,14 +225,8 @@ def worker_role(roles: dict[str, ReplicaSpec]) -> str:
     return WORKER if WORKER in roles else min(roles)
 
 
-def stated(
-    item: KubeflowJob,
-    *,
-    least: Bound = Bound(),  # noqa: B008
-    most: Bound = Bound(),  # noqa: B008
-    **more: Any,
-) -> Stated | None:
-    """What a job of any of the kinds states."""
+def stated(item: KubeflowJob, **more: Any) -> Stated | None:
+    """What a job of any of the kinds states; `more` are the fields that only its kind knows."""
     roles = item.spec.roles
     if not roles or item.status.holds("Succeeded"):
         return None
@@ -253,8 +238,6 @@ def stated(
         suspended=item.spec.run_policy.suspend,
         ran=item.status.ran,
         beside=tuple(_role(item, name) for name in sorted(roles) if name != worker and name not in late(item)),
-        least=least,
-        most=most,
         queue=policy.queue,
         priority_class=policy.priority_class,
         **more,

@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-from maar.kube.kinds.elastic import Stated
-from maar.kube.kinds.kubeflow.family import KubeflowJob, fragile, gave_up, kind, stated
+from maar.kube.kinds.kubeflow.family import kind
 
-
-def look(item: KubeflowJob) -> Stated | None:
-    return None if gave_up(item) else stated(item, keeps=fragile(item))
-
-
-KIND = kind("JAXJob", "jaxReplicaSpecs", look)
+KIND = kind("JAXJob", "jaxReplicaSpecs")

@@ -14,27 +14,18 @@ from maar.kube.kinds import batchjob
 from maar.kube.kinds.creating import Member, owned, pod
 from maar.kube.kinds.elastic import Stated
 from maar.kube.kinds.kind import Created, Inner
-from maar.kube.kinds.kubeflow.family import (
-    INDEX_LABEL,
-    LEADER_LABEL,
-    NAME_LABEL,
-    KubeflowJob,
-    gave_up,
-    kind,
-    late,
-    stated,
-)
+from maar.kube.kinds.kubeflow import family
 from maar.kube.kinds.voda import said
 from maar.kube.wire.api_resources import Resource
 
 EVICTED = "MPIJobEvicted"
 
 
-def look(item: KubeflowJob) -> Stated | None:
-    return None if gave_up(item) else _stated(item)
+def look(item: family.KubeflowJob) -> Stated | None:
+    return None if family.gave_up(item) else _stated(item)
 
 
-def look_v2(item: KubeflowJob) -> Stated | None:
+def look_v2(item: family.KubeflowJob) -> Stated | None:
     """What an MPIJob of the MPI operator states; a job that failed by eviction, or has no completion time, restarts."""
     failed = [c for c in item.status.conditions if c.type == "Failed" and c.status == "True"]
     if failed and item.status.completion_time is not None and all(c.reason != EVICTED for c in failed):
@@ -42,26 +33,15 @@ def look_v2(item: KubeflowJob) -> Stated | None:
     return _stated(item)
 
 
-def _stated(item: KubeflowJob) -> Stated | None:
-    voda = said(item.spec)
-    return stated(
-        item,
-        least=voda.least,
-        most=voda.most,
-        requested=voda.requested,
-        priority=voda.priority,
-        category=voda.category,
-        pool=voda.pool,
-        epochs=voda.epochs,
-        problem=voda.problem,
-    )
+def _stated(item: family.KubeflowJob) -> Stated | None:
+    return family.stated(item, **msgspec.structs.asdict(said(item.spec)))
 
 
-def creates_v2(item: KubeflowJob, resource: Resource[KubeflowJob]) -> Iterator[Created]:
+def creates_v2(item: family.KubeflowJob, resource: Resource[family.KubeflowJob]) -> Iterator[Created]:
     """The MPI operator creates its workers as pods, and a Job for its launcher."""
     for role, spec in item.spec.roles.items():
-        labels = {NAME_LABEL: item.name, LEADER_LABEL: role.lower()}
-        if role in late(item):
+        labels = {family.NAME_LABEL: item.name, family.LEADER_LABEL: role.lower()}
+        if role in family.late(item):
             continue
         if role == "Launcher":
             meta = msgspec.structs.replace(spec.template.metadata, labels={**spec.template.metadata.labels, **labels})
@@ -70,11 +50,11 @@ def creates_v2(item: KubeflowJob, resource: Resource[KubeflowJob]) -> Iterator[C
             yield Inner(batchjob.KIND, batchjob.BatchJob(metadata=launcher, spec=inner))
             continue
         for index in range(spec.replicas):
-            made = Member(f"{item.name}-{role.lower()}-{index}", {**labels, INDEX_LABEL: str(index)})
+            made = Member(f"{item.name}-{role.lower()}-{index}", {**labels, family.INDEX_LABEL: str(index)})
             yield pod(item, resource, spec.template, made)
 
 
 ABOUT = "all replicas, or `schedulingPolicy.minAvailable`; without a launcher that waits for its workers"
 BOUNDS = "annotations, or Voda's environment variables"
-KIND = kind("MPIJob", "mpiReplicaSpecs", look, about=ABOUT, bounds=BOUNDS)
-KIND_V2 = kind("MPIJob", "mpiReplicaSpecs", look_v2, "v2beta1", about=ABOUT, bounds=BOUNDS, creates=creates_v2)
+KIND = family.kind("MPIJob", "mpiReplicaSpecs", look, about=ABOUT, bounds=BOUNDS)
+KIND_V2 = family.kind("MPIJob", "mpiReplicaSpecs", look_v2, "v2beta1", about=ABOUT, bounds=BOUNDS, creates=creates_v2)

@@ -6,15 +6,15 @@ With `elasticPolicy.metrics` the operator creates an autoscaler that owns the si
 from __future__ import annotations
 
 from maar.kube.kinds.elastic import Bound, Stated
-from maar.kube.kinds.kubeflow.family import KubeflowJob, fragile, gave_up, kind, stated
+from maar.kube.kinds.kubeflow.family import KubeflowJob, fragile, gave_up, kind, look_safely, stated
 
 
 def look(item: KubeflowJob) -> Stated | None:
     policy = item.spec.elastic_policy
-    if gave_up(item) or (policy is not None and policy.metrics):
-        return None
     if policy is None:
-        return stated(item, keeps=fragile(item))
+        return look_safely(item)
+    if gave_up(item) or policy.metrics:
+        return None
     return stated(
         item,
         keeps=fragile(item),

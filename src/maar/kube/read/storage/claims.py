@@ -47,6 +47,11 @@ def selected_node(claim: PersistentVolumeClaim) -> str:
     return claim.metadata.annotations.get(SELECTED_NODE, "")
 
 
+def contested(claim: PersistentVolumeClaim) -> str:
+    """The name of the room of a claim for one pod only that several pods want."""
+    return f"claim {claim.key}"
+
+
 def storage(quantities: Quantities) -> int | None:
     """The storage in bytes; `None` if it is not a quantity."""
     try:

@@ -15,12 +15,9 @@ import msgspec
 from maar.kube.read.selectors import selector
 from maar.kube.read.storage.claims import class_of, storage
 from maar.kube.read.storage.reach import Reach, volume_ways
-from maar.kube.wire.base import Object
 from maar.kube.wire.volumes import PersistentVolume, PersistentVolumeClaim
 from maar.model.selectors import Selector
-from maar.model.volumes import Room
-
-NO_VOLUME = "NoFreeVolume"
+from maar.model.volumes import NO_VOLUME, Room
 
 
 class Wanted(msgspec.Struct, frozen=True, order=True):
@@ -68,7 +65,7 @@ def wanted(claim: PersistentVolumeClaim) -> Wanted:
 class FreeVolumes:
     """Free volumes by class, and volumes that are given to a claim whose object does not show it yet."""
 
-    def __init__(self, volumes: Mapping[str, Object]) -> None:
+    def __init__(self, volumes: Mapping[str, PersistentVolume]) -> None:
         self._volumes = volumes
         self._by_class: dict[str, dict[str, None]] = {}
         self._given: dict[str, dict[str, None]] = {}
@@ -113,10 +110,7 @@ class FreeVolumes:
         return Room(want.room, NO_VOLUME, words, counts, others=0, total=len(fitting))
 
     def _look_up(self, names: Iterable[str]) -> Iterable[PersistentVolume]:
-        for name in names:
-            volume = self._volumes.get(name)
-            if isinstance(volume, PersistentVolume):
-                yield volume
+        return (self._volumes[name] for name in names if name in self._volumes)
 
 
 def _is_available(volume: PersistentVolume) -> bool:

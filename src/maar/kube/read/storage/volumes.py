@@ -1,11 +1,13 @@
 """What volumes mean for a pod: where it can run, which volume limits it uses, and what it must wait for.
 
     claim                                            the pod
-    missing, being deleted, lost, or another pod's   waits, with the reason
+    missing, being deleted or lost                   waits, with the reason
+    for one pod only, and another pod has it         waits for it; if it may, it preempts that pod
     bound                                            runs where the volume can be reached
     not bound, immediate binding                     waits until the volume controller has bound the claim
-    not bound, WaitForFirstConsumer                  runs where the volume may be created, or where a free volume is;
-                                                     there it waits for the volume before it is bound
+    not bound, WaitForFirstConsumer                  runs where the volume may be created and the driver has storage
+                                                     left, or where a free volume is; there it waits for the
+                                                     volume before it is bound
     the same, and a node is selected                 runs on that node; its room is kept if the pod is nominated to it
 
 `maar.controller.writing.hand_over` waits for volumes. A pod with a node only counts against the limits of its drivers.
@@ -18,7 +20,7 @@ from collections.abc import Container, Iterable
 
 import msgspec
 
-from maar.kube.read.storage.claims import ONE_POD, claims_of, class_of, is_bound, problem, selected_node
+from maar.kube.read.storage.claims import claims_of, class_of, contested, is_bound, problem, selected_node
 from maar.kube.read.storage.free_volumes import wanted
 from maar.kube.read.storage.reach import Ways, class_ways, none_of, only, volume_ways
 from maar.kube.read.storage.state import Storage
@@ -46,18 +48,19 @@ def needs(storage: Storage, pod: Pod, nodes: Container[str]) -> Needs | None:
     if not uses:
         return None
     claims = [claim for key in uses if (claim := storage.claim(key)) is not None]
-    drivers = Counter(driver for claim in claims if (driver := _driver(storage, claim)) in storage.limits)
-    takes = [VolumeNeed(driver, driver, count) for driver, count in drivers.items()]
+    takes = [*_attached(storage, claims), *_contested(storage, claims)]
     if pod.spec.node_name or pod.finished:
         return Needs(takes=tuple(sorted(takes)))
     for key, volume in uses.items():
-        why = problem(pod, key, volume, storage.claim(key)) or _why_not(storage, pod, storage.claim(key))
+        why = problem(pod, key, volume, storage.claim(key)) or _why_not(storage, storage.claim(key))
         if why:
             return Needs(blocked=why)
     unbound = [claim for claim in claims if not is_bound(claim)]
     selected = [selected_node(claim) for claim in unbound if selected_node(claim) in nodes]
     ways = {way for claim in claims for way in _ways(storage, claim, nodes)}
     takes += _of_free(storage, unbound)
+    provisions = Counter(want.room for claim in unbound if (want := storage.to_provision(claim)) is not None)
+    takes += (VolumeNeed(room, room, count) for room, count in provisions.items())
     return Needs("", selected[0] if selected else "", tuple(sorted(ways)), tuple(sorted(takes)))
 
 
@@ -70,11 +73,30 @@ def _driver(storage: Storage, claim: PersistentVolumeClaim) -> str:
     return "" if found is None else found.provisioner
 
 
-def _why_not(storage: Storage, pod: Pod, claim: PersistentVolumeClaim | None) -> str:
-    """Why the pod must wait for an existing claim."""
+def _attached(storage: Storage, claims: list[PersistentVolumeClaim]) -> Iterable[VolumeNeed]:
+    """What a pod takes of the limits of its drivers."""
+    counts: Counter[str] = Counter()
+    shared: dict[str, list[str]] = {}
+    for claim in claims:
+        driver = _driver(storage, claim)
+        if driver in storage.limits and storage.is_shared(claim.key):
+            shared.setdefault(driver, []).append(claim.key)
+        elif driver in storage.limits:
+            counts[driver] += 1
+    for driver in sorted({*counts, *shared}):
+        yield VolumeNeed(driver, driver, counts[driver], tuple(sorted(shared.get(driver, ()))))
+
+
+def _contested(storage: Storage, claims: list[PersistentVolumeClaim]) -> Iterable[VolumeNeed]:
+    """The claims for one pod only that other pods want too."""
+    for claim in claims:
+        if storage.is_contested(claim):
+            yield VolumeNeed(room := contested(claim), room, 1)
+
+
+def _why_not(storage: Storage, claim: PersistentVolumeClaim | None) -> str:
+    """Why a pod must wait for an existing claim."""
     assert claim is not None
-    if ONE_POD in claim.spec.access_modes and (other := storage.first_user(claim.key)) != pod.key:
-        return f"claim `{claim.name}` is for one pod only, and `{other}` has it"
     if is_bound(claim):
         name = claim.spec.volume_name
         return "" if storage.volume(name) is not None else f"volume `{name}` of claim `{claim.name}` does not exist"

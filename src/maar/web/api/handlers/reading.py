@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -14,8 +15,9 @@ from maar.views.decisions import Cycle, decision_view
 from maar.views.jobs import NoJob, job_detail, job_named, job_views, visible_rows
 from maar.views.nodes import node_views
 from maar.views.queues import queue_views
-from maar.views.records import ForecastView, JobDetail, JobView, NodeView, QueueView
+from maar.views.records import ForecastView, JobDetail, JobView
 from maar.views.sight import Sight
+from maar.views.tally import Tally
 from maar.web.api.answers import (
     ClusterAnswer,
     DecisionsAnswer,
@@ -30,17 +32,7 @@ from maar.web.api.answers import (
 )
 from maar.web.api.desk import GOOD_FOR, NO_FORECASTS, REMEMBERED, Api1, Asked, in_thread
 from maar.web.api.errors import Refused
-from maar.web.api.queries import (
-    DecisionQuery,
-    DetailQuery,
-    JobQuery,
-    NodeQuery,
-    Query,
-    QueueQuery,
-    chosen_jobs,
-    chosen_nodes,
-    chosen_queues,
-)
+from maar.web.api.queries import DecisionQuery, DetailQuery, JobQuery, Query, chosen_jobs, chosen_nodes, chosen_queues
 from maar.web.api.recordings import Recording
 from maar.web.api.story import story_of
 from maar.web.forecasting.view import of_job, quality_view, with_forecast, with_forecasts
@@ -72,27 +64,25 @@ async def utilisation(api: Api1, asked: Asked) -> UtilisationAnswer:
 
 
 async def queues(api: Api1, asked: Asked) -> QueuesAnswer:
-    query: QueueQuery = asked.query
-    tally = asked.moment.tally
-
-    def make() -> tuple[list[QueueView], int]:
-        rows = chosen_queues(tally, query)
-        return queue_views(tally, asked.sight, _part(query, rows)), len(rows)
-
-    items, total = await api.made(make)
-    return QueuesAnswer(**api.stamp(asked.moment), items=items, total=total, next=_next(query, total))
+    return QueuesAnswer(**await _listed(api, asked, chosen_queues, queue_views))
 
 
 async def nodes(api: Api1, asked: Asked) -> NodesAnswer:
-    query: NodeQuery = asked.query
-    tally = asked.moment.tally
+    return NodesAnswer(**await _listed(api, asked, chosen_nodes, node_views))
 
-    def make() -> tuple[list[NodeView], int]:
-        rows = chosen_nodes(tally, query)
-        return node_views(tally, asked.sight, _part(query, rows)), len(rows)
+
+async def _listed(
+    api: Api1, asked: Asked, chosen: Callable[[Tally, Any], list[int]], views: Callable[..., list[Any]]
+) -> dict[str, Any]:
+    """The fields of an answer with the wanted part of a list."""
+    query, tally = asked.query, asked.moment.tally
+
+    def make() -> tuple[list[Any], int]:
+        rows = chosen(tally, query)
+        return views(tally, asked.sight, _part(query, rows)), len(rows)
 
     items, total = await api.made(make)
-    return NodesAnswer(**api.stamp(asked.moment), items=items, total=total, next=_next(query, total))
+    return {**api.stamp(asked.moment), "items": items, "total": total, "next": _next(query, total)}
 
 
 async def jobs(api: Api1, asked: Asked) -> JobsAnswer:

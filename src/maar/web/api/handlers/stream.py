@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from functools import partial
 
@@ -11,11 +10,12 @@ import msgspec
 
 from maar.views.jobs import job_view
 from maar.views.nodes import node_views
-from maar.web.api.access import User
+from maar.web.api.access import SECONDS
 from maar.web.api.answers import Answer, ChangeEvent
 from maar.web.api.desk import Api1, Asked
 from maar.web.api.mirror import Changes
 from maar.web.forecasting.view import with_forecast
+from maar.web.reviews import User
 
 PULSE = 5.0
 """Seconds between two signs of life on a stream: the page calls a silent stream dead after twice as many."""
@@ -37,16 +37,16 @@ async def stream(api: Api1, user: User, again: Callable[[], Awaitable[User]]) ->
         happened.set()
 
     api.mirror.readers.append(note)
-    checked = time.monotonic()
+    checked = api.access.clock()
     try:
         while True:
             try:
-                async with asyncio.timeout(min(PULSE, api.access.seconds)):
+                async with asyncio.timeout(PULSE):
                     await happened.wait()
             except TimeoutError:
                 yield _pulse(api)
-            if time.monotonic() - checked > api.access.seconds:
-                user, checked = await again(), time.monotonic()
+            if api.access.clock() - checked > SECONDS:
+                user, checked = await again(), api.access.clock()
             if not happened.is_set():
                 continue
             happened.clear()

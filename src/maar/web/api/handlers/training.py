@@ -17,12 +17,12 @@ from maar.kube.submit.changes import Change
 from maar.kube.submit.errors import SubmitError
 from maar.kube.submit.service import Submitted
 from maar.views.records import ForecastView, OwnerView
-from maar.web.api.access import User
 from maar.web.api.answers import ChangedAnswer, CreatedAnswer, DeletedAnswer
 from maar.web.api.desk import Api1, Asked, finished
 from maar.web.api.errors import Refused
 from maar.web.api.writing import Submission, Writer, refusal
 from maar.web.forecasting.view import forecast_view, trusted
+from maar.web.reviews import User
 from maar.web.workers.tasks import Added, Read
 from maar.whatif.edit import Scene
 from maar.whatif.edits import applied

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maar.forecast.draws import uniforms
-from maar.forecast.runtimes import RunTimes, Sample, Traits
+from maar.lengths.runtimes import RunTimes, Sample, Traits
 
 SHARES = st.floats(0.001, 0.999)
 SECONDS = st.floats(1.0, 1e6)

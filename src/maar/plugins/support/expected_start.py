@@ -1,0 +1,130 @@
+"""When the elected job is expected to start, and on which nodes: the fewest that it needs then.
+
+Running work is expected to end when it promises to, or when half of similar jobs have ended, whichever is sooner. What
+has run longer than that is expected to end when nine in ten have ended; after that nothing is known of it (`Estimate`).
+So other work may use locked nodes if it ends before the expected start, and locks keep only the nodes that the job
+will use. If nothing says when it can start, nodes on which its pods fit now are kept, and the idlest others that it
+needs once they are empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from maar.model import fitting
+from maar.model.fitting import Mode, fraction
+from maar.model.resources import Floats, Ints, Mask
+from maar.model.tasks import Status
+from maar.plugins.support.promises import Beside, fits, promised_ends
+from maar.session.placement import Group
+from maar.session.session import Session
+
+Needs = list[tuple[Group, int]]
+
+
+class Expected(NamedTuple):
+    at: float | None
+    """`None`: unknown."""
+    nodes: Mask
+
+
+class Room(NamedTuple):
+    """What is free at one moment."""
+
+    free: Ints
+    beside: Beside
+
+
+def expected_start(session: Session, needs: Needs, empty: Room, rows: Mask, locked: Mask, most: float) -> Expected:
+    """The start of the elected job on some of the nodes `rows`, on which it fits when they are `empty`.
+
+    It uses at most the part `most` of these nodes, or as many as it needs when they are empty. Locked nodes come first
+    where others are not better.
+    """
+    request = session.snapshot.shapes.requests[needs[0][0].shape]
+    idle = fraction(session.capacity.free(Mode.IDLE), request)
+
+    def ordered(room: Room) -> Ints:
+        """The nodes, those on which most tasks of the first group fit first."""
+        takes = _takes(session, needs[0][0].shape, room)
+        order = np.lexsort((np.arange(len(idle)), -idle, ~locked, -takes))
+        return order[rows[order]]
+
+    def fewest(room: Room, order: Ints) -> int:
+        """How many of the nodes in this order hold the job; more than all if they do not."""
+        return _least(len(order) + 1, lambda n: _fits(session, needs, room, order[:n]))
+
+    alone = fewest(empty, ordered(empty))
+    limit = max(int(most * rows.sum()), alone)
+    running = np.flatnonzero((session.state.status == Status.BOUND) & (session.state.node >= 0))
+    ends = likely_ends(session)[running]
+
+    def at(moment: float) -> Room:
+        gone = running[ends <= moment]
+        free = session.capacity.free(Mode.UNNOMINATED, gone)
+        return Room(free, lambda shape: session.capacity.beside_at_best(shape, gone, proven=True))
+
+    moments = [session.now, *sorted(set(ends[np.isfinite(ends) & (ends > session.now)].tolist()))]
+    first = _least(len(moments), lambda n: _fits(session, needs, room := at(moments[n]), ordered(room)[:limit]))
+    if first < len(moments):
+        room = at(moments[first])
+        order = ordered(room)
+        return Expected(moments[first], _mask(len(idle), order[: fewest(room, order)]))
+    now = at(-np.inf)
+    order = ordered(now)
+    kept = order[: fewest(empty, order)]
+    open_now = order[:limit][_takes(session, needs[0][0].shape, now)[order[:limit]] > 0]
+    return Expected(None, _mask(len(idle), kept) | _mask(len(idle), open_now))
+
+
+def likely_ends(session: Session) -> Floats:
+    """When each task is expected to end; infinite if unknown."""
+    return session.memo.fixed("expected", "ends", lambda: _likely_ends(session))
+
+
+def _likely_ends(session: Session) -> Floats:
+    table, now = session.snapshot.tasks, session.now
+    ends = promised_ends(session)
+    ends = np.where(ends < now, np.inf, ends)
+    known = [job.estimate for job in session.snapshot.jobs.jobs]
+    if not any(known):
+        return ends
+    half, most = (
+        np.array([np.inf if e is None else getattr(e, name) for e in known], dtype=np.float64)[table.job]
+        for name in ("half", "most")
+    )
+    began = np.where((table.status == Status.BOUND) & ~table.unstarted, table.started, now)
+    usual, late = began + half, began + most
+    learned = np.where(usual >= now, usual, np.where(late >= now, late, np.inf))
+    return np.minimum(ends, learned)
+
+
+def _takes(session: Session, shape: int, room: Room) -> Ints:
+    takes = fitting.count(room.free, session.snapshot.shapes.requests[shape]) * session.view(shape).open
+    beside = room.beside(shape)
+    return takes if beside is None else np.minimum(takes, beside)
+
+
+def _fits(session: Session, needs: Needs, room: Room, nodes: Ints) -> bool:
+    return fits(session, needs, room.free, room.beside, _mask(len(room.free), nodes))
+
+
+def _mask(size: int, nodes: Ints) -> Mask:
+    mask = np.zeros(size, dtype=np.bool_)
+    mask[nodes] = True
+    return mask
+
+
+def _least(end: int, holds: Callable[[int], bool]) -> int:
+    """The least number below `end` for which something holds that then holds for all larger ones; `end` if none."""
+    low, high = 0, end
+    while low < high:
+        middle = (low + high) // 2
+        if holds(middle):
+            high = middle
+        else:
+            low = middle + 1
+    return low
