@@ -19,6 +19,8 @@ from maar.embedded.server import EmbeddedServer
 CRDS = Path(__file__).parents[2] / "deploy" / "crds"
 Kubectl = Callable[..., str]
 
+pytestmark = pytest.mark.real
+
 POD = """
 apiVersion: v1
 kind: Pod
