@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from asyncio.sslproto import SSLProtocol
 from base64 import b64encode
 from collections import deque
 from collections.abc import AsyncIterator, Callable
@@ -31,14 +30,8 @@ STAGGER_SECONDS = 0.25
 """Delay before the next address of the host is tried in parallel, as RFC 8305 recommends."""
 SETTLING_SECONDS = 1.0
 """How long `close` waits for connections that are being opened: a handshake takes milliseconds. Tuned by hand."""
-READ_AT_ONCE = 64 * 1024
-"""Bytes that a TLS connection decrypts at once: four records. asyncio keeps a buffer of this size for each connection.
-Its default is 256 kB, and 50 connections then take 15 MB instead of 5 MB."""
 CLOSING_TURNS = 5
 """Iterations of the event loop until TLS connections are closed: each layer schedules the next."""
-
-
-SSLProtocol.max_size = READ_AT_ONCE
 
 
 class Pool:

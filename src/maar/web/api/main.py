@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import logging
 import os
 import time
@@ -14,7 +13,7 @@ from pathlib import Path
 
 from maar import __version__
 from maar.config.file import ConfigError
-from maar.controller.main import GC_THRESHOLD, BadOptions, RunError, return_memory, until_stopped
+from maar.controller.main import BadOptions, RunError, return_memory, save_memory, until_stopped
 from maar.controller.scheduler import BackgroundTaskFailed
 from maar.controller.settings.brake_file import BrakeFile
 from maar.controller.settings.brakes import Brakes
@@ -84,7 +83,7 @@ def run(options: Options) -> None:
     certificate = None
     if options.tls_cert is not None and options.tls_key is not None:
         certificate = Certificate(options.tls_cert, options.tls_key)
-    gc.set_threshold(*GC_THRESHOLD)
+    save_memory()
     try:
         asyncio.run(_run(options, config, brakes, brake_file, history, log, certificate))
     except (AccessError, ApiError, BackgroundTaskFailed) as error:
