@@ -138,7 +138,7 @@ def test_with_the_rights_of_a_shadow_it_decides_and_changes_nothing(cluster: Rea
             await admin.pod("alone", gpu=1)
             before = await admin.versions()
             async with scheduling(maar, settings) as scheduler:
-                shadow = Shadow(scheduler.cache)
+                shadow = Shadow()
                 scheduler.loop.on_cycle.append(shadow.on_cycle)
                 await admin.eventually(lambda: "1 only by Maar" in shadow.line(), "it decides")
                 assert "" == scheduler.not_ready()

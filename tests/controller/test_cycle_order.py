@@ -10,10 +10,11 @@ from tests.support.objects import decoded
 from tests.support.sockets import until
 
 from maar.config.file import default_config
-from maar.controller.loop import Cycle, Loop
+from maar.controller.loop import Loop
 from maar.controller.settings.brakes import Brakes
 from maar.controller.settings.settings import Settings
 from maar.controller.snapshots.cache import Cache
+from maar.controller.snapshots.cycle import Cycle
 from maar.controller.writing.outbox import Outbox
 from maar.kube.picture.picture import Picture
 from maar.model.plan import Plan
@@ -34,7 +35,7 @@ class Sent:
         self.calls.append("wait")
         await self.left.wait()
 
-    def report(self, plan: Plan, now: float) -> None:
+    def report(self, cycle: Cycle) -> None:
         self.calls.append("report")
 
     def due(self, now: float) -> float | None:

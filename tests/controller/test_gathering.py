@@ -13,9 +13,10 @@ from tests.support import quick_time
 from tests.support.live import OUR_CRDS, Live, connected, scheduling
 from tests.support.patience import PATIENCE
 
-from maar.controller.loop import IN_A_THREAD, Cycle
+from maar.controller.loop import IN_A_THREAD
 from maar.controller.scheduler import Scheduler
 from maar.controller.settings.settings import Settings
+from maar.controller.snapshots.cycle import Cycle
 from maar.embedded.server import EmbeddedServer
 
 SETTINGS = Settings()

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from tests.support.live import EVENTS_PATH, GPU, NAMESPACE, Live, Seen, bound, scheduling, tell, where
 
-from maar.controller.loop import Cycle
 from maar.controller.scheduler import Scheduler
 from maar.controller.settings.settings import Settings
+from maar.controller.snapshots.cycle import Cycle
 from maar.embedded.http.faults import all_binds
 from maar.embedded.objects.kinds import PODS as EMBEDDED_PODS
 from maar.embedded.parts.kubelets import Kubelets

@@ -266,7 +266,7 @@ def test_a_recording_is_decided_again_to_the_byte(kubeconfig: Path, tmp_path: Pa
 def test_shadow_mode_writes_nothing_and_compares(kubeconfig: Path) -> None:
     async def story(cluster: Live) -> None:
         async with scheduling(cluster, Settings(dry_run=True)) as shadowed:
-            shadow = Shadow(shadowed.cache)
+            shadow = Shadow()
             shadowed.loop.on_cycle.append(shadow.on_cycle)
             await cluster.gang("train", 2, gpu=8)
             await cluster.eventually(lambda: "2 only by Maar" in shadow.line(), "two pods would be started")

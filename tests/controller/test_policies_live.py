@@ -18,9 +18,9 @@ from tests.support.burst import without_locks
 from tests.support.live import EVENTS_PATH, NAMESPACE, Live, Seen, bound, scheduling, tell, where
 from tests.support.memory import elected, electing, state
 
-from maar.controller.loop import Cycle
 from maar.controller.scheduler import Scheduler
 from maar.controller.settings.settings import Settings
+from maar.controller.snapshots.cycle import Cycle
 from maar.kube.client.errors import NotFound
 from maar.kube.kinds import volcano_podgroup
 from maar.kube.wire import annotations as known

@@ -8,7 +8,6 @@ import msgspec
 import pytest
 
 from maar.config.file import default_config
-from maar.controller.loop import Cycle
 from maar.controller.shadow import Shadow
 from maar.controller.snapshots.cache import Cache
 from maar.decide import decide
@@ -27,7 +26,7 @@ class Scene:
     def __init__(self) -> None:
         self.picture = Picture(frozenset({"maar"}))
         self.cache = Cache(self.picture)
-        self.shadow = Shadow(self.cache)
+        self.shadow = Shadow()
         self.now = 100.0
         node = {"metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "8"}}}
         self.picture.put(NODES, msgspec.convert(node, Node))
@@ -44,7 +43,7 @@ class Scene:
     def cycle(self) -> None:
         self.now += 1.0
         plan = decide(self.cache.snapshot(self.now), CONFIG, self.now)
-        self.shadow.on_cycle(Cycle(self.now, 0.0, plan))
+        self.shadow.on_cycle(self.cache.publish(1, plan, self.now))
 
 
 @pytest.mark.parametrize("phase", ["Running", "Succeeded", "Failed"])

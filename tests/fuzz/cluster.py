@@ -82,7 +82,7 @@ class Cluster:
         self.picture.read_short()
         self.cache.wake_all()
         plan = decide(self.cache.snapshot(now), _config(), now)
-        for writes in reported(self.reports, plan, now):
+        for writes in reported(self.reports, self.cache.publish(1, plan, now)):
             for patch in writes.patches:
                 msgspec.json.encode(patch.body)
             writes.event.encode()

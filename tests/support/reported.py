@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from maar.controller.reporting.reports import Reports
 from maar.controller.reporting.telling import Writes
-from maar.model.plan import Plan
+from maar.controller.snapshots.cycle import Cycle
 
 
-def reported(reports: Reports, plan: Plan, now: float) -> list[Writes]:
-    found = [_ended(reports, writes) for writes in reports.after(plan, now)]
+def reported(reports: Reports, cycle: Cycle) -> list[Writes]:
+    found = [_ended(reports, writes) for writes in reports.after(cycle)]
     while (writes := reports.next()) is not None:
         found.append(_ended(reports, writes))
     return found

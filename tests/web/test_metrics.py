@@ -11,7 +11,6 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.support.elastic_story import CONFIG, Play, playing
 from tests.support.live import NAMESPACE, OUR_CRDS, bound, connected, scheduling
 
-from maar.controller.loop import Cycle
 from maar.embedded.parts.kubelets import Kubelets
 from maar.embedded.parts.operators import TrainingOperator
 from maar.embedded.server import EmbeddedServer
@@ -85,7 +84,7 @@ def test_pools_and_elastic_jobs_as_they_breathe(kubeconfig: Path, tmp_path: Path
         grown = Resize(f"{NAMESPACE}/a-wide", 8, 9)
         halted = Suspend(f"{NAMESPACE}/b-next")
         plan = Plan(evict=(moved, preempted), targets=(wide,), resize=(grown,), suspend=(halted,))
-        metrics.on_cycle(Cycle(0.0, 0.0, plan))
+        metrics.on_cycle(scheduler.cache.publish(1, plan, 0.0))
         found = scraped(metrics)
         assert (1, 1, 1) == tuple(
             found[name]

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from maar.controller.snapshots.cache import Cache
-from maar.kube.picture.picture import Picture
 from maar.web.wait_metrics import MOST_QUEUES, SECONDS, WaitMetrics
 
 
 def test_buckets_count_everything_below_them() -> None:
-    metrics = WaitMetrics(Cache(Picture(frozenset({"maar"}))))
+    metrics = WaitMetrics()
     for seconds in (0.0, 1.0, 1.5, 10**9):
         metrics.observe("a", seconds)
     (family,) = text_string_to_metric_families(metrics.text().decode())
@@ -21,7 +19,7 @@ def test_buckets_count_everything_below_them() -> None:
 
 
 def test_thousands_of_queues_share_one_histogram() -> None:
-    metrics = WaitMetrics(Cache(Picture(frozenset({"maar"}))))
+    metrics = WaitMetrics()
     for number in range(MOST_QUEUES + 5):
         metrics.observe(f"queue-{number}", 1.0)
     (family,) = text_string_to_metric_families(metrics.text().decode())

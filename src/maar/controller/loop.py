@@ -16,7 +16,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from maar.config.config import ActionOption, Config
@@ -25,6 +24,7 @@ from maar.controller.settings.brakes import Brakes
 from maar.controller.settings.settings import Settings
 from maar.controller.shards.front import Shards
 from maar.controller.snapshots.cache import Cache
+from maar.controller.snapshots.cycle import Cycle
 from maar.controller.writing.outbox import Outbox
 from maar.kube.client.backoff import happens
 from maar.model.plan import Plan
@@ -37,14 +37,6 @@ logger = logging.getLogger("maar.controller")
 
 IN_A_THREAD = 20
 """With this many jobs or more, a decision runs in a thread, so that watches are read meanwhile; tuned by hand."""
-
-
-class Cycle(msgspec.Struct, frozen=True):
-    """The result of one cycle, for metrics and shadow mode."""
-
-    now: float
-    seconds: float
-    plan: Plan
 
 
 @dataclass(eq=False, slots=True)
@@ -188,31 +180,34 @@ class Loop:
             standing = None if self.shards is None else self.shards.standing(snapshot, now)
             taken = await self._decide(snapshot, measured, now, standing)
         decided = self._brakes.apply(taken.plan, snapshot, now)
-        if self._cache.shares:
-            decided = replace(decided, waiting=tuple(w for w in decided.waiting if self._cache.is_own(w.job)))
+        own = self._cache.own
+        if not own.is_all:
+            decided = replace(decided, waiting=tuple(w for w in decided.waiting if own.has_job(w.job)))
         self._decided = decided
         self._record(now, taken.plan, text, standing)
+        cycle = self._cache.publish(self.cycles + 1, decided, now)
         # 5 apply
         if self._outbox is not None:
             self._cache.assume(decided)
             self._outbox.send(decided, now, self._decided_at)
-        resting = self._may_rest(decided, snapshot)
+        resting = self._may_rest(cycle)
         if self.shards is not None:
-            self.shards.after(taken, snapshot)
+            self.shards.after(taken, cycle)
             resting -= self.shards.wanting
             self._look_at = _first(self._look_at, self.shards.wake_at(now))
         self._cache.let_rest(resting)
         # 6 record
         self.cycles += 1
+        cycle = replace(cycle, seconds=self.stopwatch() - started)
         for listener in self.on_cycle:
             with self._cache.picture.problems.isolated("listener", listener.__qualname__):
-                listener(Cycle(now, self.stopwatch() - started, decided))
+                listener(cycle)
         # 7 report: many jobs may wait, so binds leave first
         if self._outbox is not None:
             waits_since = self.stopwatch()
             await self._outbox.all_sent(self._settings.sending)
             started += self.stopwatch() - waits_since
-            self._outbox.report(decided, now)
+            self._outbox.report(cycle)
         self._seconds = self.stopwatch() - started
         # Skipped jobs were not asked: their last `wake_at` still holds.
         self._look_at = _first(self._look_at, decided.wake_at)
@@ -244,13 +239,13 @@ class Loop:
             raise error
         return self._cache.set_aside(found, error, now)
 
-    def _may_rest(self, plan: Plan, snapshot: Snapshot) -> frozenset[str]:
+    def _may_rest(self, cycle: Cycle) -> frozenset[str]:
         """The waiting jobs that the next cycles may skip. If the plan itself may help some, triggers another cycle."""
-        waiting = frozenset(w.job for w in plan.waiting) | self._cache.resting
+        plan, waiting = cycle.plan, frozenset(cycle.waits)
         if self._outbox is None:
             return waiting
         helped = self._cache.in_need_of_company(waiting) if plan.bind else frozenset()
-        before = snapshot.cluster
+        before = cycle.snapshot.cluster
         if plan.lets_go(before.elect, before.locks):
             helped = waiting
         if helped:

@@ -196,7 +196,7 @@ async def _work(api: Api, scheduler: Scheduler, intents: Intents, options: Optio
         logger.info(
             "shadow mode: writes nothing, and compares itself with the other scheduler every %.0f s", SHADOW_EVERY
         )
-        shadow = Shadow(scheduler.cache)
+        shadow = Shadow()
         scheduler.loop.on_cycle.append(shadow.on_cycle)
         async with asyncio.TaskGroup() as group:
             group.create_task(scheduler.lead())

@@ -181,12 +181,12 @@ class Scheduler:
         """Learn from the history, and record events in it; shadow mode has no events to record."""
         history.on_news.append(self._learner.news)
         if not self._settings.dry_run:
-            accounting = Accounting(self.cache, history, self._clock)
+            accounting = Accounting(self.picture, history, self._clock)
             history.nodes_of = accounting.nodes_of
             history.on_ready.append(self._trigger)
             self.loop.on_cycle.append(accounting.on_cycle)
-            self.loop.on_cycle.append(GangAccounting(self.cache, history).on_cycle)
-            self.loop.on_cycle.append(Runs(self.cache, history).on_cycle)
+            self.loop.on_cycle.append(GangAccounting(self.picture, history).on_cycle)
+            self.loop.on_cycle.append(Runs(self.picture, history).on_cycle)
             self.outbox.on_given.append(accounting.given)
             self.outbox.resizes.on_written.append(accounting.wrote)
 
@@ -211,8 +211,9 @@ class Scheduler:
 
     def _bound_by_another(self, pod: Pod) -> None:
         """A waiting pod was bound, and not by this process. Pods of other shards are bound by these."""
-        task = self.cache.find(pod.key) if self.cache.shares else None
-        if self.shards is None or (task is not None and self.cache.is_own(task.job)):
+        own = self.cache.own
+        task = None if own.is_all else self.cache.find(pod.key)
+        if self.shards is None or (task is not None and own.has_job(task.job)):
             self.foreign.bound(pod)
 
     def look_again(self) -> None:

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
-from maar.controller.loop import Cycle
-from maar.controller.snapshots.cache import Cache
+from maar.controller.snapshots.cycle import Cycle
 from maar.model.tasks import Status
 from maar.model.words import count
 
@@ -51,8 +50,8 @@ class Comparison(msgspec.Struct):
 class Shadow:
     """Compares decisions with what happens in the cluster."""
 
-    def __init__(self, cache: Cache) -> None:
-        self._cache = cache
+    def __init__(self) -> None:
+        self._last: Cycle | None = None
         self._decided: dict[str, Decision] = {}
         self._seen: set[str] = set()
         self._victims: set[str] = set()
@@ -60,19 +59,20 @@ class Shadow:
         self.comparison = Comparison()
 
     def on_cycle(self, cycle: Cycle) -> None:
-        self._compare(cycle.now)
+        self._last = cycle
+        self._compare(cycle)
         for bind in cycle.plan.bind:
-            uid = self._cache.task(bind.task).uid
+            uid = cycle.pods[bind.task].uid
             known = self._decided.get(bind.task)
             if known is None or known.uid != uid:
                 self._decided[bind.task] = Decision(uid, bind.node, cycle.now)
-        victims = {self._cache.task(e.task).uid for e in cycle.plan.evict} - self._victims
+        victims = {cycle.pods[e.task].uid for e in cycle.plan.evict} - self._victims
         self._victims |= victims
         self.comparison.would_evict += len(victims)
 
-    def _compare(self, now: float) -> None:
+    def _compare(self, cycle: Cycle) -> None:
         first, self._first = self._first, False  # Pods that ran before the start do not count.
-        for changed in self._cache.changed.values():
+        for changed in cycle.changed.values():
             for task in changed[1] if changed is not None else ():
                 if not task.node or task.status not in STARTED or task.uid in self._seen:
                     continue
@@ -83,7 +83,7 @@ class Shadow:
                         self.comparison.same_node += 1
                     else:
                         self.comparison.other_node += 1
-                    self.comparison.seconds_earlier += max(now - decided.at, 0.0)
+                    self.comparison.seconds_earlier += max(cycle.now - decided.at, 0.0)
                 elif not first:
                     self.comparison.only_theirs += 1
 
@@ -93,8 +93,8 @@ class Shadow:
         return self.comparison.line(len(self._decided))
 
     def _forget(self) -> None:
-        if self._cache.started:
-            pods = {task.key: task.uid for task in self._cache.latest.tasks.tasks}
+        if self._last is not None:
+            pods = {task.key: task.uid for task in self._last.snapshot.tasks.tasks}
             self._decided = {pod: d for pod, d in self._decided.items() if pods.get(pod) == d.uid}
             self._seen.intersection_update(pods.values())
             self._victims.intersection_update(pods.values())

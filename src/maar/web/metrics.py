@@ -13,8 +13,8 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 
-from maar.controller.loop import Cycle
 from maar.controller.scheduler import Scheduler
+from maar.controller.snapshots.cycle import Cycle
 from maar.kube.write.executor import Bind, Work
 from maar.session.eviction.cost import work_lost
 from maar.web.messages import Alive
@@ -38,7 +38,7 @@ class Metrics:
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
-        self._cache = scheduler.cache
+        self._last: Cycle | None = None
         self.registry = CollectorRegistry()
         made = partial(_made, self.registry)
         self._cycle: Histogram = made(Histogram, "cycle_seconds", "Duration of a cycle", buckets=SECONDS)
@@ -74,9 +74,8 @@ class Metrics:
         self._event_loop = asyncio.get_running_loop()
         ProcessCollector(registry=self.registry)
         self._foreign_before = 0
-        self._codes: dict[str, str] = {}
         self._begun = False
-        self._waits = WaitMetrics(scheduler.cache)
+        self._waits = WaitMetrics()
         self._deserved: Mapping[str, Mapping[str, int]] = {}
         """Of the last decision that looked at queues."""
         self._of_pools = PoolMetrics(scheduler, made)
@@ -88,6 +87,7 @@ class Metrics:
         scheduler.config.on_refused.append(lambda _: self._refused.inc())
 
     def on_cycle(self, cycle: Cycle) -> None:
+        self._last = cycle
         self._of_pools.on_cycle(cycle)
         if not self._begun:
             self._first.set(cycle.now + cycle.seconds)
@@ -98,22 +98,15 @@ class Metrics:
         self._waits.on_cycle(cycle)
         if cycle.plan.deserved:
             self._deserved = {share.queue: share.amounts for share in cycle.plan.deserved}
-        resting = self._cache.resting
-        # Another shard may have got the queue of a job that was skipped.
-        self._codes = {job: code for job, code in self._codes.items() if job in resting and self._cache.is_own(job)}
-        self._codes.update({w.job: w.reasons[0].code for w in cycle.plan.waiting})
-        self._waiting.clear()
-        for code, count in Tally(self._codes.values()).items():
-            self._waiting.labels(code).set(count)
 
     def _on_sent(self, work: Work, seconds: float) -> None:
         if isinstance(work, Bind):
             self._delay.observe(seconds)
 
     def _count_evictions(self, cycle: Cycle) -> None:
-        snapshot = self._cache.latest
+        snapshot = cycle.snapshot
         for evict in cycle.plan.evict:
-            job = self._cache.task(evict.task).job
+            job = cycle.pods[evict.task].job
             labels = queue_of(snapshot, job), evict.cause.value
             self._evictions.labels(*labels).inc()
             members = snapshot.jobs.members[snapshot.jobs.number[job]]
@@ -131,13 +124,18 @@ class Metrics:
         self._connections.set(0)
 
     def text(self) -> bytes:
+        last = self._last
+        codes = {} if last is None else {job: wait.reasons[0].code for job, wait in last.waits.items()}
+        self._waiting.clear()
+        for code, count in Tally(codes.values()).items():
+            self._waiting.labels(code).set(count)
         self._update_problems()
         self._update_writes()
         self._of_pools.update()
         if self._of_shards is None and self._scheduler.shards is not None:  # it is known only after the start
             self._of_shards = ShardMetrics(self._scheduler, self._scheduler.shards, self._made)
         if self._of_shards is not None:
-            self._of_shards.update(self._codes)
+            self._of_shards.update(last)
         self._lag.clear()
         for resource, seconds in self._scheduler.lags().items():
             self._lag.labels(resource).set(seconds)
@@ -146,8 +144,9 @@ class Metrics:
         self._tasks.set(len(asyncio.all_tasks(self._event_loop)))
         self._foreign.inc(self._scheduler.foreign.count - self._foreign_before)
         self._foreign_before = self._scheduler.foreign.count
-        snapshot = self._cache.latest if self._cache.started else None
-        queues = queue_text(snapshot, self._cache.owns_queue, self._deserved, self._codes)
+        queues = queue_text(None, codes=codes)
+        if last is not None:
+            queues = queue_text(last.snapshot, last.own.has_queue, self._deserved, codes)
         return generate_latest(self.registry) + queues + self._waits.text()
 
     def _update_writes(self) -> None:

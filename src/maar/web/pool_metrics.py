@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from prometheus_client import Counter, Gauge
 
-from maar.controller.loop import Cycle
 from maar.controller.scheduler import Scheduler
+from maar.controller.snapshots.cycle import Cycle
 from maar.model.outcome_elastic import sizes_of
 from maar.model.plan import Cause, Plan, Target
 from maar.model.resources import Mask
@@ -30,7 +30,7 @@ class PoolMetrics:
     """Metrics with a `pool` label."""
 
     def __init__(self, scheduler: Scheduler, made: Made) -> None:
-        self._cache = scheduler.cache
+        self._last: Cycle | None = None
         self._config = scheduler.config
         self._scheduler = scheduler
         self._targets: dict[str, Target] = {}
@@ -49,7 +49,7 @@ class PoolMetrics:
         self._used: Gauge = made(Gauge, "pool_gpus_used", "GPUs of the nodes of a pool that pods use", "pool")
 
     def on_cycle(self, cycle: Cycle) -> None:
-        plan = cycle.plan
+        self._last, plan = cycle, cycle.plan
         self._targets = {target.job: target for target in plan.targets}
         self._sizes = {job: size for job, (size, _) in sizes_of(plan).items()}
         for job, kind in kinds_of_changes(plan):
@@ -63,13 +63,13 @@ class PoolMetrics:
         return "" if target is None else target.pool
 
     def update(self) -> None:
-        if not self._cache.started:
+        if self._last is None:
             return
-        snapshot = self._cache.latest
+        snapshot = self._last.snapshot
         gpus = list(snapshot.axes.accelerators)
         for gauge in (self._workers, self._planned, self._jobs, self._across, self._gpus, self._used):
             gauge.clear()
-        own = self._own_nodes(snapshot)
+        own = self._own_nodes(self._last)
         for option, nodes in nodes_of_pools(snapshot.nodes, self._config.config.pools):
             mask = nodes & own
             self._gpus.labels(option.name).set(int(snapshot.nodes.allocatable[mask][:, gpus].sum()))
@@ -92,10 +92,10 @@ class PoolMetrics:
         for pool, count in across.items():
             self._across.labels(pool).set(count)
 
-    def _own_nodes(self, snapshot: Snapshot) -> Mask:
+    def _own_nodes(self, cycle: Cycle) -> Mask:
         """The nodes that this process uses, so that every node is reported once."""
-        names = snapshot.nodes.names
-        if self._scheduler.shards is None or not self._cache.shares:
+        names = cycle.snapshot.nodes.names
+        if self._scheduler.shards is None or cycle.own.is_all:
             return np.ones(len(names), dtype=np.bool_)
         used = self._scheduler.shards.holding.uses(names)
         return np.fromiter((name in used for name in names), dtype=np.bool_, count=len(names))

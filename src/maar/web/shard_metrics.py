@@ -10,6 +10,7 @@ from prometheus_client import Counter, Gauge
 
 from maar.controller.scheduler import Scheduler
 from maar.controller.shards.front import Shards
+from maar.controller.snapshots.cycle import Cycle
 from maar.model.snapshot import Snapshot
 from maar.shards.map import ShardMap
 from maar.shards.sharing import Figures, Sharing
@@ -39,8 +40,8 @@ class ShardMetrics:
         self._written = 0
         self._known: tuple[ShardMap, object, dict[int, Figures]] | None = None
 
-    def update(self, waiting: Iterable[str]) -> None:
-        """Read everything; `waiting` are the jobs of this process that wait."""
+    def update(self, last: Cycle | None) -> None:
+        """Read everything; `last` is the last cycle."""
         gauges = (self._held, self._epoch, self._nodes, self._lent, self._borrowed, self._wants, self._waiting)
         for gauge in gauges:
             gauge.clear()
@@ -49,11 +50,10 @@ class ShardMetrics:
         self._needed.set(0 if holding.stored is None else len(holding.map.members()))
         if holding.stored is None or not holding.epochs:
             return
-        owners, cache = holding.map, self._scheduler.cache
-        snapshot = cache.latest if cache.started else None
+        owners, snapshot = holding.map, None if last is None else last.snapshot
         figures = {} if snapshot is None else self._figures(owners, snapshot)
         wants = _by_shard(owners, snapshot, self._shards.wanting)
-        waits = _by_shard(owners, snapshot, waiting)
+        waits = _by_shard(owners, snapshot, () if last is None else last.waits)
         for shard, epoch in holding.epochs.items():
             of = figures.get(shard, Figures())
             values = (1, epoch, of.nodes, of.lent, of.borrowed, wants[shard], waits[shard])

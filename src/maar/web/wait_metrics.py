@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
-from maar.controller.loop import Cycle
-from maar.controller.snapshots.cache import Cache
+from maar.controller.snapshots.cycle import Cycle
 from maar.model.snapshot import Snapshot
 from maar.web.queue_metrics import escaped, queue_of
 
@@ -34,23 +33,22 @@ class Waits:
 class WaitMetrics:
     """Observes first starts, and writes the histogram."""
 
-    def __init__(self, cache: Cache) -> None:
-        self._cache = cache
+    def __init__(self) -> None:
         self._ran: dict[str, str] = {}
         """The uid of each job that has run, by its key: an evicted job that starts again has waited before."""
         self._queues: dict[str, Waits] = {}
         self._begun = False
 
     def on_cycle(self, cycle: Cycle) -> None:
-        snapshot = self._cache.latest
-        for key, changed in (self._cache.changed if self._begun else self._cache.all()).items():
+        snapshot = cycle.snapshot
+        for key, changed in (cycle.changed if self._begun else cycle.everything()).items():
             row = snapshot.jobs.number.get(key)
             if changed is None:
                 self._ran.pop(key, None)
             elif row is not None and snapshot.jobs.ready[row]:
                 self._ran[key] = changed[0].uid
         self._begun = True
-        for key in {self._cache.task(bind.task).job for bind in cycle.plan.bind}:
+        for key in {cycle.pods[bind.task].job for bind in cycle.plan.bind}:
             self._starts(key, snapshot, cycle.now)
 
     def _starts(self, key: str, snapshot: Snapshot, now: float) -> None:

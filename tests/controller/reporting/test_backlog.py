@@ -54,7 +54,7 @@ class Scene:
         waiting = tuple(Wait(job, (Reason("test", code, text),)) for job in self.jobs)
         decided = Plan(waiting=waiting, **plan)
         self.cache.assume(decided)
-        self.at_once = [writes for writes in self.reports.after(decided, now) if writes.patches]
+        self.at_once = [writes for writes in self.reports.after(self.cache.publish(1, decided, now)) if writes.patches]
 
     def next(self, most: int | None = None) -> list[Writes]:
         """The writes about the next jobs; none of them ends meanwhile."""
@@ -178,7 +178,8 @@ def test_texts_are_refreshed_for_each_namespace_in_turn() -> None:
     for i in range(4):
         other = Reason("test", "NotEnoughResources", "too few GPUs", lasting="too few GPUs, said otherwise")
         scene.cache.snapshot(20.0 + i)
-        scene.reports.after(Plan(waiting=tuple(Wait(job, (other,)) for job in scene.jobs)), 20.0 + i * DETAILS_EVERY)
+        plan = Plan(waiting=tuple(Wait(job, (other,)) for job in scene.jobs))
+        scene.reports.after(scene.cache.publish(1, plan, 20.0 + i * DETAILS_EVERY))
         refreshed += [writes.job for writes in scene.finish() if writes.patches]
     assert ["flood/p0000", "mine/p0000", "flood/p0001"] == refreshed
 

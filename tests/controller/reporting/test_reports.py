@@ -545,6 +545,9 @@ class Scene:
         node = {"metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "8", "pods": "110"}}}
         self.picture.put(kinds.NODES, msgspec.convert(node, Node))
 
+    def reported(self, plan: Plan, now: float) -> list[Writes]:
+        return reported(self.reports, self.cache.publish(1, plan, now))
+
     def pod(self, name: str, node: str = "", phase: str = "Pending", group: str = "", **metadata: object) -> None:
         manifest = {
             "metadata": {"name": name, "namespace": "ns", "uid": f"u-{name}", **metadata},
@@ -579,7 +582,7 @@ class Scene:
         self.snapshot(now)
         decided = Plan(**plan)
         self.cache.assume(decided)
-        return [w for w in reported(self.reports, decided, now) if w.subject is not None or w.removes is not None]
+        return [w for w in self.reported(decided, now) if w.subject is not None or w.removes is not None]
 
     def patches(self, now: float, **plan: Any) -> list[Patch]:
         return [patch for writes in self.cycle(now, **plan) for patch in writes.patches]
@@ -657,7 +660,12 @@ def test_queues_are_written_once_in_a_moment_and_only_what_changed() -> None:
 
     def bodies(now: float) -> list[object]:
         scene.snapshot(now)
-        return [p.body for w in reported(scene.reports, Plan(), now) if w.subject is None for p in w.patches]
+        return [
+            p.body
+            for w in reported(scene.reports, scene.cache.publish(1, Plan(), now))
+            if w.subject is None
+            for p in w.patches
+        ]
 
     assert [] == bodies(10.0)
     ((written),) = bodies(10.0 + MOMENT)
@@ -738,8 +746,8 @@ def test_a_queue_counts_the_waiting_jobs_of_the_queues_below_it() -> None:
         waiting=tuple(Wait(f"ns/{name}", (Reason("x", "X", "x"),)) for name in "abcd"),
         deserved=(Deserves("team", {"cpu": 4000}),),
     )
-    reported(scene.reports, plan, 10.0)
-    patches = [p for w in reported(scene.reports, plan, 10.0 + MOMENT) if w.subject is None for p in w.patches]
+    scene.reported(plan, 10.0)
+    patches = [p for w in scene.reported(plan, 10.0 + MOMENT) if w.subject is None for p in w.patches]
     summaries = {p.path.split("/")[-2]: p.body["status"]["summary"] for p in patches if isinstance(p.body, dict)}
     assert {"team": 3, "below": 2, "default": 1} == {name: shown["waiting"] for name, shown in summaries.items()}
     assert ("4 cpu, 0 memory", "") == (summaries["team"]["deserved"], summaries["below"]["deserved"])

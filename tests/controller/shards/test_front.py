@@ -48,11 +48,11 @@ def test_a_want_stands_while_binds_are_on_their_way_and_not_while_a_promise_is_t
         (Plan(), Status.PENDING, False),
         (Plan(bind=(Bind("ns/a", "n1"),)), Status.BOUND, True),
     ):
-        snapshot = cache.snapshot(0.0)
-        shards.after(Step(Plan(), (want,)), snapshot)
+        cache.snapshot(0.0)
+        shards.after(Step(Plan(), (want,)), cache.publish(1, Plan(), 0.0))
         cache.assume(plan)
         assert status is cache.picture.assumed["ns/a"].status
-        shards.after(Step(plan), snapshot)
+        shards.after(Step(plan), cache.publish(2, plan, 0.0))
         assert stands == ("ns/a" in shards.wanting)
 
 
@@ -62,9 +62,10 @@ def test_the_want_of_an_elected_job_wakes_its_shard_before_it_ends_and_holds_no_
     shards = Shards(NOTHING, cache, sent, list_pods, lambda: None)
     shards.holding.stored = StoredMap(ShardMap.new(2), {"metadata": {"resourceVersion": "1"}})
     want = Want(0, "ns/a", "u", 0, 0.0, ("n1",), deadline=ELECTED, elected=0.0)
-    shards.after(Step(Plan(), (want,)), cache.snapshot(0.0))
+    cache.snapshot(0.0)
+    shards.after(Step(Plan(), (want,)), cache.publish(1, Plan(), 0.0))
     assert (ELECTED / 2, frozenset()) == (shards.wake_at(1.0), shards.wanting)
-    shards.after(Step(Plan(), (replace(want, elected=None),)), cache.snapshot(0.0))
+    shards.after(Step(Plan(), (replace(want, elected=None),)), cache.publish(2, Plan(), 0.0))
     assert (ELECTED, frozenset({"ns/a"})) == (shards.wake_at(1.0), shards.wanting)
 
 

@@ -17,10 +17,11 @@ from tests.support.objects import Json, decoded
 
 from maar.config.config import Config, Registration
 from maar.config.file import read_config
-from maar.controller.loop import Cycle, Loop
+from maar.controller.loop import Loop
 from maar.controller.settings.brakes import Brakes
 from maar.controller.settings.settings import Settings
 from maar.controller.snapshots.cache import SET_ASIDE, Cache
+from maar.controller.snapshots.cycle import Cycle
 from maar.controller.snapshots.isolation import MOST, Suspect, bare_around, bare_cluster, culprits
 from maar.decide import decide
 from maar.kube.picture.picture import Picture

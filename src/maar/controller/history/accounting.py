@@ -17,18 +17,17 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from maar.controller.loop import Cycle
-from maar.controller.snapshots.cache import Cache
+from maar.controller.snapshots.cycle import Cycle
 from maar.controller.writing.resizes import Change
 from maar.history.history import History
 from maar.history.records import RUNS, Event, EventKind
 from maar.kube.picture.elastic_jobs import ElasticJob
+from maar.kube.picture.picture import Picture
 from maar.kube.read.knowledge import who_is
 from maar.kube.write.resize import ChangeJob
 from maar.model.elastic import Elastic, Past
 from maar.model.jobs import Job
 from maar.model.resources import is_accelerator
-from maar.model.snapshot import Changed
 from maar.model.tasks import Status, Task
 
 ACCOUNT = "account"
@@ -61,8 +60,9 @@ class Life(msgspec.Struct):
 class Accounting:
     """Keeps the accounts of all elastic jobs."""
 
-    def __init__(self, cache: Cache, history: History, clock: Callable[[], float] = time.time) -> None:
-        self._cache = cache
+    def __init__(self, picture: Picture, history: History, clock: Callable[[], float] = time.time) -> None:
+        self._picture = picture
+        self._last: Cycle | None = None
         self._history = history
         self._clock = clock
         self._lives: dict[str, Life] = {}
@@ -82,15 +82,15 @@ class Accounting:
         begins = not self._begun
         if begins and self._history.problem:
             return  # The last recorded events are not known yet.
-        self._begun = True
+        self._begun, self._last = True, cycle
         now, doubtful = cycle.now, self._left
-        for key, changed in (self._all_elastic() if begins else self._cache.changed).items():
-            if changed is not None and not self._cache.is_own(key):
+        for key, changed in (cycle.everything() if begins else cycle.changed).items():
+            if changed is not None and not cycle.own.has_job(key):
                 self._keys.pop(key, None)  # another shard accounts for it
                 continue
-            with self._cache.picture.problems.isolated(ACCOUNT, key):
+            with self._picture.problems.isolated(ACCOUNT, key):
                 if changed is not None and changed[0].elastic is not None:
-                    found = self._cache.picture.elastic_job(key)
+                    found = self._picture.elastic_job(key)
                     if found is not None:
                         self._see(found, changed[0], changed[0].elastic, changed[1], now, doubtful)
                 elif key in self._keys:
@@ -98,10 +98,6 @@ class Accounting:
         self._left = {uid for uid in doubtful if uid in self._lives and not self._is_over_now(uid, now)}
         if begins:
             self._catch_up(now)
-
-    def _all_elastic(self) -> dict[str, Changed]:
-        jobs, tasks = self._cache.latest.jobs, self._cache.latest.tasks.tasks
-        return {jobs.jobs[i].key: (jobs.jobs[i], tuple(tasks[t] for t in jobs.members[i])) for i in jobs.elastic}
 
     def _see(
         self, found: ElasticJob, job: Job, elastic: Elastic, tasks: Iterable[Task], now: float, doubtful: set[str]
@@ -119,7 +115,7 @@ class Accounting:
             self._named[life.first.job] = uid
         life.key = job.key
         doubtful.discard(uid)
-        if found.identity in self._cache.picture.elastic.assumed:
+        if found.identity in self._picture.elastic.assumed:
             return  # A write is in flight: it counts once it is done.
         workers = elastic.now if running or life.workers else 0
         at, resized = now, elastic.past.last_resize
@@ -135,7 +131,8 @@ class Accounting:
 
     def _begin(self, found: ElasticJob, job: Job, elastic: Elastic) -> Life:
         """The account of a job that this Maar sees for the first time."""
-        about, shapes = who_is(found.spec, elastic), self._cache.latest.shapes
+        assert self._last is not None, "a job is seen in a cycle"
+        about, shapes = who_is(found.spec, elastic), self._last.snapshot.shapes
         first = Event(
             about.namespace,
             about.name,
@@ -168,7 +165,7 @@ class Accounting:
 
     def _is_over_now(self, uid: str, now: float) -> bool:
         over = False
-        with self._cache.picture.problems.isolated(ACCOUNT, self._lives[uid].key):
+        with self._picture.problems.isolated(ACCOUNT, self._lives[uid].key):
             over = self._is_over(self._lives[uid], now)
         return over
 
@@ -177,9 +174,9 @@ class Accounting:
         first = life.first
         if self._keys.get(life.key) == first.uid:
             return True
-        end = self._cache.picture.owners.end_of(first.namespace, first.name, first.uid)
+        end = self._picture.owners.end_of(first.namespace, first.name, first.uid)
         if end is None:
-            owner = self._cache.picture.owners.job(first.namespace, first.name, first.uid)
+            owner = self._picture.owners.job(first.namespace, first.name, first.uid)
             if owner is not None and owner.kind.is_suspended(owner.item):
                 self._turn(life, 0, now)
             return False
@@ -195,11 +192,11 @@ class Accounting:
         """Record the end of jobs that ended while no Maar ran."""
         for last in self._history.unfinished():
             if last.uid not in self._lives and not self._is_there(last):
-                with self._cache.picture.problems.isolated(ACCOUNT, last.job):
+                with self._picture.problems.isolated(ACCOUNT, last.job):
                     self._catch_up_with(last, now)
 
     def _catch_up_with(self, last: Event, now: float) -> None:
-        end = self._cache.picture.owners.end_of(last.namespace, last.name, last.uid)
+        end = self._picture.owners.end_of(last.namespace, last.name, last.uid)
         if end is None:
             return
         at = max(last.at, now if end.at is None else end.at)
@@ -212,7 +209,8 @@ class Accounting:
 
     def _is_there(self, last: Event) -> bool:
         """Whether a rigid gang still exists: then it has not ended, and has its account elsewhere."""
-        jobs = self._cache.latest.jobs
+        assert self._last is not None, "a job is looked for in a cycle"
+        jobs = self._last.snapshot.jobs
         number = jobs.number.get(last.job)
         return number is not None and jobs.jobs[number].uid == last.uid
 
@@ -221,9 +219,9 @@ class Accounting:
     def nodes_of(self, name: str, workers: int) -> int | None:
         """On how many nodes the workers of a job (`namespace/name`) run, if it has this many; None if not."""
         life = self._lives.get(self._named.get(name, ""))
-        if life is None:  # nor is there a snapshot, before the first cycle
+        if life is None or self._last is None:
             return None
-        latest = self._cache.latest
+        latest = self._last.snapshot
         number = latest.jobs.number.get(life.key)
         elastic = None if number is None else latest.jobs.jobs[number].elastic
         if number is None or elastic is None:
@@ -245,7 +243,7 @@ class Accounting:
 
     def given(self, job: str) -> None:
         uid = self._keys.get(job)
-        found = self._cache.picture.elastic_job(job) if uid is not None else None
+        found = self._picture.elastic_job(job) if uid is not None else None
         if uid is None or found is None or uid != found.item.metadata.uid or self._lives[uid].workers:
             return
         if not found.standing.suspended:

@@ -12,13 +12,14 @@ import math
 import msgspec
 
 from maar.controller.history.accounting import ACCOUNT, accelerator_of
-from maar.controller.loop import Cycle
-from maar.controller.snapshots.cache import Cache
+from maar.controller.snapshots.cycle import Cycle
 from maar.history.history import History
 from maar.history.records import RUNS, Event, EventKind
 from maar.kube.kinds.kind import COMPLETED, DELETED, FAILED
 from maar.kube.picture.owners import name_and_uid
+from maar.kube.picture.picture import Picture
 from maar.model.jobs import Job
+from maar.model.shapes import ShapeTable
 from maar.model.snapshot import Changed
 from maar.model.tasks import Status, Task
 
@@ -51,8 +52,8 @@ class Life(msgspec.Struct):
 class GangAccounting:
     """Keeps the accounts of all rigid gangs."""
 
-    def __init__(self, cache: Cache, history: History) -> None:
-        self._cache = cache
+    def __init__(self, picture: Picture, history: History) -> None:
+        self._picture = picture
         self._history = history
         self._lives: dict[str, Life] = {}
         """By job."""
@@ -68,34 +69,34 @@ class GangAccounting:
         if begins and self._history.problem:
             return  # The last recorded events are not known yet.
         self._begun = True
-        for key, changed in (self._cache.all() if begins else self._cache.changed).items():
+        for key, changed in (cycle.everything() if begins else cycle.changed).items():
             if self._is_elastic(key, changed):
                 continue
-            if changed is not None and not self._cache.is_own(key):
+            if changed is not None and not cycle.own.has_job(key):
                 self._lives.pop(key, None)  # another shard accounts for it
                 continue
             if changed is not None and _is_gang(*changed):
-                with self._cache.picture.problems.isolated(ACCOUNT, key):
-                    self._see(changed[0], changed[1], cycle.now)
+                with self._picture.problems.isolated(ACCOUNT, key):
+                    self._see(changed[0], changed[1], cycle)
             elif (life := self._lives.pop(key, None)) is not None and not life.over:
                 self._left[life.first.uid] = life
                 life.count(cycle.now)
                 life.workers = life.gpus = 0
         self._left = {uid: life for uid, life in self._left.items() if not self._is_over_now(life, cycle.now)}
         for evict in cycle.plan.evict:
-            task = self._cache.find(evict.task)
-            if task is not None and task.job in self._lives:
-                self._evicted.add(task.job)
+            if (job := cycle.pods[evict.task].job) in self._lives:
+                self._evicted.add(job)
 
     def _is_elastic(self, key: str, changed: Changed) -> bool:
         """Whether a job has its account elsewhere, also after it was elastic: then its pods may still be there."""
         if changed is None:
             self._elastic.discard(key)
-        elif changed[0].elastic is not None or self._cache.picture.elastic_job(key) is not None:
+        elif changed[0].elastic is not None or self._picture.elastic_job(key) is not None:
             self._elastic.add(key)
         return key in self._elastic and key not in self._lives
 
-    def _see(self, job: Job, tasks: tuple[Task, ...], now: float) -> None:
+    def _see(self, job: Job, tasks: tuple[Task, ...], cycle: Cycle) -> None:
+        now = cycle.now
         life = self._lives.get(job.key)
         if life is not None and life.first.uid != job.uid:
             self._end(life, DELETED, now)
@@ -107,7 +108,7 @@ class GangAccounting:
         if not life.workers and bound and not life.over:
             now = max(min((t.started for t in bound if t.started is not None), default=now), life.last)
         life.count(now)
-        life.workers, life.gpus = len(bound), self._gpus(bound)
+        life.workers, life.gpus = len(bound), _gpus(bound, cycle.snapshot.shapes)
         if bound:
             self._evicted.discard(job.key)
             if not life.told:
@@ -123,7 +124,7 @@ class GangAccounting:
 
     def _begin(self, job: Job, tasks: tuple[Task, ...]) -> Life:
         """The account of a gang that this Maar sees for the first time."""
-        named = name_and_uid(self._cache.picture.owner_of(job.key))
+        named = name_and_uid(self._picture.owner_of(job.key))
         namespace, _, name = job.key.partition("/")
         accelerator = accelerator_of(tasks)
         first = Event(namespace, name, EventKind.SUBMITTED, job.created, job.uid, accelerator=accelerator)
@@ -142,13 +143,13 @@ class GangAccounting:
 
     def _is_over_now(self, life: Life, now: float) -> bool:
         over = True
-        with self._cache.picture.problems.isolated(ACCOUNT, life.first.job):
+        with self._picture.problems.isolated(ACCOUNT, life.first.job):
             over = self._is_over(life, now)
         return over
 
     def _is_over(self, life: Life, now: float) -> bool:
         """Whether a gang without pods and group has ended. Its owner's object may say it later than its pods."""
-        end = self._cache.picture.owners.end_of(life.first.namespace, *life.owner)
+        end = self._picture.owners.end_of(life.first.namespace, *life.owner)
         if end is not None:
             self._end(life, end.how, max(life.last, now if end.at is None else end.at))
         elif life.told:
@@ -160,10 +161,6 @@ class GangAccounting:
             life.over = True
             self._record(life, EventKind.ENDED, at, how=how)
 
-    def _gpus(self, tasks: list[Task]) -> int:
-        shapes = self._cache.latest.shapes
-        return sum(int(shapes.gpus[shapes.number[task.shape]]) for task in tasks) or len(tasks)
-
     def _record(self, life: Life, kind: EventKind, at: float, after: int = 0, how: str = "") -> None:
         before, life.told = life.told, after
         if kind is EventKind.STARTED:
@@ -171,6 +168,10 @@ class GangAccounting:
         gpus = max(math.ceil(life.gpus / after), 1) if after else 1
         happened = {"kind": kind, "at": at, "before": before, "after": after, "attained": life.attained, "how": how}
         self._history.record(msgspec.structs.replace(life.first, gpus_per_worker=gpus, **happened))
+
+
+def _gpus(tasks: list[Task], shapes: ShapeTable) -> int:
+    return sum(int(shapes.gpus[shapes.number[task.shape]]) for task in tasks) or len(tasks)
 
 
 def _is_gang(job: Job, tasks: tuple[Task, ...]) -> bool:

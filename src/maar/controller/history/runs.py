@@ -10,8 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from maar.controller.history.accounting import ACCOUNT, accelerator_of
-from maar.controller.loop import Cycle
-from maar.controller.snapshots.cache import Cache
+from maar.controller.snapshots.cycle import Cycle
 from maar.forecast.arrivals import Asked, asked_by
 from maar.forecast.start import State, begin
 from maar.history.category import CATEGORY, scoped
@@ -56,8 +55,8 @@ class Life(msgspec.Struct):
 class Runs:
     """Records every job that ran when it ends."""
 
-    def __init__(self, cache: Cache, history: History) -> None:
-        self._cache = cache
+    def __init__(self, picture: Picture, history: History) -> None:
+        self._picture = picture
         self._history = history
         self._lives: dict[str, Life] = {}
         """By job."""
@@ -68,11 +67,11 @@ class Runs:
     def on_cycle(self, cycle: Cycle) -> None:
         """Look at the changes between the last two snapshots."""
         begins, self._begun = not self._begun, True
-        for key, changed in (self._cache.all() if begins else self._cache.changed).items():
-            if changed is not None and not self._cache.is_own(key):
+        for key, changed in (cycle.everything() if begins else cycle.changed).items():
+            if changed is not None and not cycle.own.has_job(key):
                 self._lives.pop(key, None)  # another shard records it
                 continue
-            with self._cache.picture.problems.isolated(ACCOUNT, key):
+            with self._picture.problems.isolated(ACCOUNT, key):
                 if changed is not None and is_ours(*changed):
                     self._see(changed[0], changed[1], cycle.now)
                 elif (life := self._lives.pop(key, None)) is not None and life.started is not None:
@@ -80,7 +79,7 @@ class Runs:
                     life.speed = 0.0
                     self._left[life.uid] = life
         for uid, life in list(self._left.items()):
-            with self._cache.picture.problems.isolated(ACCOUNT, life.job):
+            with self._picture.problems.isolated(ACCOUNT, life.job):
                 if self._is_over(life, cycle.now):
                     del self._left[uid]
 
@@ -95,7 +94,7 @@ class Runs:
             life = self._left.pop(job.uid) if job.uid in self._left else self._life(job, tasks)
             self._lives[job.key] = life
         life.queue = job.queue
-        found = begin(job, tasks, now, stated_category(self._cache.picture, job.key))
+        found = begin(job, tasks, now, stated_category(self._picture, job.key))
         life.count(now)
         life.speed = 0.0
         if found.state is State.OVER:
@@ -116,12 +115,12 @@ class Runs:
             life.speed = found.speeds[found.size] / found.reference
 
     def _life(self, job: Job, tasks: tuple[Task, ...]) -> Life:
-        named = name_and_uid(self._cache.picture.owner_of(job.key))
+        named = name_and_uid(self._picture.owner_of(job.key))
         return Life(job.key, job.uid, job.queue, job.created, named, accelerator_of(tasks))
 
     def _is_over(self, life: Life, now: float) -> bool:
         """Whether a job without pods and group has ended. Its owner's object may say it later than its pods."""
-        end = self._cache.picture.owners.end_of(life.job.partition("/")[0], *life.owner)
+        end = self._picture.owners.end_of(life.job.partition("/")[0], *life.owner)
         if end is not None:
             self._end(life, end.how, life.last)
         return end is not None

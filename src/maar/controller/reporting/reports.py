@@ -26,6 +26,7 @@ from maar.controller.reporting.tallies import MOMENT, Tallies, tally
 from maar.controller.reporting.tellers import Tellers
 from maar.controller.reporting.telling import STANDS, Record, Seen, Waiting, Writes, report
 from maar.controller.snapshots.cache import Cache
+from maar.controller.snapshots.cycle import Cycle
 from maar.kube.kinds.cluster import PODS, QUEUES
 from maar.kube.kinds.status import Tally
 from maar.kube.wire import annotations as known
@@ -86,7 +87,7 @@ class Reports:
         self._news: dict[str, News] = {}
         """Jobs to look at."""
         self._backlog = Backlog()
-        self._plan = ByJob(Plan(), cache)
+        self._plan = ByJob()
         """The last plan."""
         self._soonest: float | None = None
         """The first moment at which a write is due because of time alone, of the jobs that `next` has looked at."""
@@ -113,18 +114,18 @@ class Reports:
             if key not in self._found and (number := jobs.number.get(key)) is not None:
                 self._found[key] = self._noted(jobs.jobs[number]) or ""
 
-    def after(self, plan: Plan, now: float) -> list[Writes]:
-        """Note what is new after this plan. Returns the writes that are not left to `next`."""
-        cache, self.now = self._cache, now
+    def after(self, cycle: Cycle) -> list[Writes]:
+        """Note what is new after this cycle. Returns the writes that are not left to `next`."""
+        cache, plan, now = self._cache, cycle.plan, cycle.now
+        self.now = now
         nominated_before = self._plan.nominated_jobs
-        self._plan = by_job = ByJob(plan, cache)
-        changed = {*cache.changed, *by_job.admitted, *by_job.bound, *by_job.nominated_jobs}
+        self._plan = by_job = ByJob(cycle)
+        changed = {*cycle.changed, *by_job.admitted, *by_job.bound, *by_job.nominated_jobs}
         news = changed | {wait.job for wait in plan.waiting if not self._is_known(wait)}
         moved = self.tallies.take(cache, now)
         due = {key for key, at in self._due.items() if now >= at}
         lost = self._next_lost(now)
         refreshed = self._next_stale(now)
-        resting = cache.resting
         # Waiting jobs come first: after a restart a job that runs must not remove the note of one that waits.
         for key in sorted(news | moved | due | lost | refreshed, key=lambda key: (not self._is_new(key), key)):
             self._due.pop(key, None)
@@ -134,7 +135,7 @@ class Reports:
             one = self._news.setdefault(key, News())
             has_news = key in news or key in self._handed
             self._handed.discard(key)
-            if key in by_job.waiting or (has_news and (key in by_job.bound or key not in resting)):
+            if key in by_job.waiting or (has_news and (key in by_job.bound or key not in cycle.skipped)):
                 one.looked_at, one.wait = True, by_job.waiting.get(key)
             one.admitted |= key in by_job.admitted
             one.moved |= key in moved or key in lost
@@ -142,7 +143,7 @@ class Reports:
             self._backlog.add(key)
         jobs = sorted(nominated_before | by_job.nominated_jobs)
         writes = [found for key in jobs if (found := self._look_at(key)) is not None]
-        loose = [Writes(tuple(self._queue_patches(plan, now)), None, "")]
+        loose = [Writes(tuple(self._queue_patches(cycle)), None, "")]
         for patch, place in self._removals.take(cache.picture, now):
             loose.append(Writes((patch,), None, "", removes=place))
         self._unfinished += sum(len(one.patches) for one in loose)
@@ -184,7 +185,7 @@ class Reports:
         if number is None:
             self._forget(key)
             return None
-        if not cache.is_own(key):
+        if not cache.own.has_job(key):
             self._leave(key)
             return None
         found: Writes | None = None
@@ -360,12 +361,13 @@ class Reports:
 
     # -- queues
 
-    def _queue_patches(self, plan: Plan, now: float) -> list[Patch]:
+    def _queue_patches(self, cycle: Cycle) -> list[Patch]:
         """The patches of queue statuses: changes are gathered for a moment."""
-        cache, decided = self._cache, bool(plan.bind or plan.evict)
+        plan, now, snapshot = cycle.plan, cycle.now, cycle.snapshot
+        decided = bool(plan.bind or plan.evict)
         if self._queues_due is not None and now >= self._queues_due:
             self._queues_due, self._queues_since = None, now - MOMENT
-        if self._queues_since is None and (cache.changed or cache.rebuilt or decided):
+        if self._queues_since is None and (cycle.changed or cycle.rebuilt or decided):
             self._queues_since = now
         if self._queues_since is None or now - self._queues_since < MOMENT:
             return []
@@ -373,29 +375,28 @@ class Reports:
             self._queues_due = now + MOMENT
             return []
         self._queues_since = now if decided else None  # The next snapshot contains what this plan decides.
-        snapshot, objects = cache.latest, cache.picture.objects.of(QUEUES)
+        objects = self._cache.picture.objects.of(QUEUES)
         sums = queue_sums(snapshot, snapshot.jobs.allocated).tolist()
-        waiting, deserved = self._waiting_in_queues(plan), {d.queue: d.amounts for d in plan.deserved}
+        waiting, deserved = _waiting_in_queues(cycle), {d.queue: d.amounts for d in plan.deserved}
         wanted = {
             queue.name: QueueShows(snapshot.axes.amounts(row), deserved.get(queue.name), waiting[queue.name])
             for queue, row in zip(snapshot.queues.queues, sums, strict=True)
-            if queue.name in objects and cache.owns_queue(queue.name)
+            if queue.name in objects and cycle.own.has_queue(queue.name)
         }
         shown = {name: objects[name].status for name in wanted}
         patches, self._queues_due = self._queues.patches(wanted, shown, snapshot.axes.names, now)
         return patches
 
-    def _waiting_in_queues(self, plan: Plan) -> Counter[str]:
-        """How many jobs wait in each queue and in the queues below it."""
-        snapshot = self._cache.latest
-        jobs, tree = snapshot.jobs, snapshot.queues
-        keys = {wait.job for wait in plan.waiting} | self._cache.resting
-        found: Counter[str] = Counter()
-        for key in keys:
-            number = jobs.number.get(key)
-            if number is not None and (queue := int(jobs.queue[number])) >= 0:
-                found.update(tree.queues[above].name for above in tree.path[queue])
-        return found
+
+def _waiting_in_queues(cycle: Cycle) -> Counter[str]:
+    """How many jobs wait in each queue and in the queues below it."""
+    jobs, tree = cycle.snapshot.jobs, cycle.snapshot.queues
+    found: Counter[str] = Counter()
+    for key in cycle.waits:
+        number = jobs.number.get(key)
+        if number is not None and (queue := int(jobs.queue[number])) >= 0:
+            found.update(tree.queues[above].name for above in tree.path[queue])
+    return found
 
 
 def _print(wait: Wait) -> Print:
@@ -409,17 +410,19 @@ def _namespace(job: str) -> str:
 class ByJob:
     """A plan, indexed by job."""
 
-    def __init__(self, plan: Plan, cache: Cache) -> None:
-        self.snapshot = cache.latest if cache.started else None
+    def __init__(self, cycle: Cycle | None = None) -> None:
+        plan = Plan() if cycle is None else cycle.plan
+        pods = {} if cycle is None else cycle.pods
+        self.snapshot = None if cycle is None else cycle.snapshot
         """What it was decided from."""
         self.waiting = {wait.job: wait for wait in plan.waiting}
         self.admitted = {admit.job for admit in plan.admit}
         self.bound: dict[str, list[Task]] = {}
-        for task in (cache.task(bind.task) for bind in plan.bind):
+        for task in (pods[bind.task] for bind in plan.bind):
             self.bound.setdefault(task.job, []).append(task)
         self.nominated = {n.task: n.node for n in plan.nominate}
         """The node that is nominated for each task."""
-        self.nominated_jobs = {cache.task(n.task).job for n in plan.nominate}
+        self.nominated_jobs = {pods[n.task].job for n in plan.nominate}
 
 
 def _phase_after(cache: Cache, job: Job, plan: ByJob, admitted: bool) -> Phase:

@@ -14,6 +14,8 @@ from maar.controller.shards.holding import Holding
 from maar.controller.shards.moving import Moves, Sent
 from maar.controller.shards.objects import ShardObjects
 from maar.controller.snapshots.cache import Cache
+from maar.controller.snapshots.cycle import Cycle
+from maar.controller.snapshots.own import EVERYTHING, Own
 from maar.kube.client.api import Api
 from maar.kube.kinds.cluster import SHARD_MAPS, SHARDS
 from maar.kube.read.shards import MAP_NAME, BrokenMap, shard_number, wants_of, wire_wants
@@ -112,10 +114,10 @@ class Shards:
             self._pauses,
         )
         if standing.is_everything(snapshot):
-            self._cache.decide_for_all()
+            self._cache.decide_for(EVERYTHING)
         else:
             own = own_jobs(snapshot, standing.uses, standing.queues)
-            self._cache.decide_for(own, standing.queues - standing.leaving, standing.uses)
+            self._cache.decide_for(Own(own, table.number, standing.queues - standing.leaving, standing.uses))
         return standing
 
     def _others(self) -> list[Want]:
@@ -145,14 +147,15 @@ class Shards:
 
     # -- after a decision
 
-    def after(self, step: Step, snapshot: Snapshot) -> None:
+    def after(self, step: Step, cycle: Cycle) -> None:
         """Carry out what a step decided besides its plan. Its plan has been sent."""
+        snapshot = cycle.snapshot
         self._wants = (*step.wants, *self._until_bound(step.wants))
         self._pauses = step.pauses
         jobs, number = snapshot.jobs.jobs, snapshot.jobs.number
         wanting = frozenset(jobs[number[job]].queue for job in self.wanting if job in number)
         self.moves.after(step.lends, self._proposals, wanting)
-        self._show(step, snapshot)
+        self._show(cycle)
         self.turned()
 
     def turned(self) -> None:
@@ -185,21 +188,21 @@ class Shards:
         """Jobs that every cycle must look at."""
         return frozenset(want.job for want in self._wants if want.elected is None)
 
-    def _show(self, step: Step, snapshot: Snapshot) -> None:
+    def _show(self, cycle: Cycle) -> None:
         if not self._figures or self.objects.figures_are_due:
-            self._figures = self._count(step, snapshot)
+            self._figures = self._count(cycle)
         for shard in self.holding.epochs:
             mine = wire_wants(want for want in self._wants if want.shard == shard)
             self.objects.show(shard, ShardSpec(mine), self._figures.get(shard, ShardStatus()))
 
-    def _count(self, step: Step, snapshot: Snapshot) -> dict[int, ShardStatus]:
+    def _count(self, cycle: Cycle) -> dict[int, ShardStatus]:
         """Figures for people, of each shard of this process."""
+        snapshot = cycle.snapshot
         owners, epochs = self.holding.map, self.holding.epochs
         figures = Sharing(owners).figures(snapshot.nodes.names)
         queues = Counter(owners.shard_of(queue.name) for queue in snapshot.queues.queues)
         jobs, number = snapshot.jobs.jobs, snapshot.jobs.number
-        waiting = {wait.job for wait in step.plan.waiting} | self._cache.resting
-        waits = Counter(owners.shard_of(jobs[number[job]].queue) for job in waiting if job in number)
+        waits = Counter(owners.shard_of(jobs[number[job]].queue) for job in cycle.waits if job in number)
         return {
             shard: ShardStatus(
                 owners.holders.get(shard, ""),

@@ -24,16 +24,17 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from maar.controller.snapshots import isolation
+from maar.controller.snapshots.cycle import Cycle
 from maar.controller.snapshots.isolation import JOB, Suspect
+from maar.controller.snapshots.own import EVERYTHING, Own
 from maar.controller.snapshots.pool_times import PoolTimes
 from maar.kube.kinds import Identity
 from maar.kube.picture.picture import Picture
 from maar.kube.picture.pods import Assumed
 from maar.kube.read.state import latest
-from maar.model.facts import About, Fact, joined
+from maar.model.facts import About, joined
 from maar.model.jobs import Estimate, Job
-from maar.model.plan import Plan
-from maar.model.resources import Mask
+from maar.model.plan import Plan, Wait
 from maar.model.snapshot import Changed, Cluster, Snapshot
 from maar.model.tasks import Status, Task
 
@@ -74,6 +75,8 @@ class Cache:
         self.pool_times = PoolTimes()
         self._resting: frozenset[str] = frozenset()
         self._skipped: frozenset[str] = frozenset()
+        self._waits: dict[str, Wait] = {}
+        """Why each job waits, by the last decision about it."""
         self._woken = False
         """Whether all jobs were woken since the last snapshot, for example while a decision ran in a thread."""
         self._tasks: dict[str, Task] = {}
@@ -86,10 +89,8 @@ class Cache:
         """Jobs that changed again and again while they were being started."""
         self._rebuild = False
         """Whether something other than a job is no longer set aside since the last snapshot."""
-        self._own: Mask | None = None
-        """The jobs of the last snapshot that this process decides for; `None`: all of them."""
-        self._own_queues: frozenset[str] | None = None
-        self._own_nodes: frozenset[str] | None = None
+        self.own = EVERYTHING
+        """What this process decides for."""
 
     @property
     def started(self) -> bool:
@@ -111,8 +112,9 @@ class Cache:
         if self._last is not None:
             # The election and locks of the last plan are still on their way to the objects.
             last, resized = self._last, self.pool_times.current()
-            facts = joined(around.facts, last.facts, self.owns_fact)
-            if self.shares:  # what this process wrote is among what is seen (`read.state`), maybe in an older version
+            facts = joined(around.facts, last.facts, self.own.has_fact)
+            if not self.own.is_all:
+                # What this process wrote is among what is seen (`read.state`), maybe in an older version.
                 resized = latest(around.resized, resized)
                 facts += tuple(fact for fact in last.facts if fact.about is About.CLUSTER)
             around = replace(around, elect=last.elect, locks=last.locks, facts=facts, resized=resized)
@@ -134,39 +136,9 @@ class Cache:
         self._keep_resting(frozenset(self.changed))
         return self._snapshot
 
-    # -- one of several shards
-
-    def decide_for(self, jobs: Mask, queues: frozenset[str], nodes: frozenset[str]) -> None:
-        """Other processes decide for all other jobs and queues of the last snapshot, and use all other nodes."""
-        self._own, self._own_queues, self._own_nodes = jobs, queues, nodes
-
-    def decide_for_all(self) -> None:
-        self._own = self._own_queues = self._own_nodes = None
-
-    @property
-    def shares(self) -> bool:
-        """Whether other processes decide for some jobs."""
-        return self._own is not None
-
-    def is_own(self, job: str) -> bool:
-        """Whether this process decides for a job. A job that no snapshot has yet may be anybody's."""
-        if self._own is None:
-            return True
-        row = self.latest.jobs.number.get(job)
-        return row is not None and row < len(self._own) and bool(self._own[row])
-
-    def owns_queue(self, queue: str) -> bool:
-        return self._own_queues is None or queue in self._own_queues
-
-    def uses(self, node: str) -> bool:
-        return self._own_nodes is None or node in self._own_nodes
-
-    def owns_fact(self, fact: Fact) -> bool:
-        """Whether only this process changes a fact."""
-        if fact.about is About.CLUSTER:
-            return not self.shares
-        owns = {About.JOB: self.is_own, About.QUEUE: self.owns_queue, About.NODE: self.uses}
-        return owns[fact.about](fact.key)
+    def decide_for(self, own: Own) -> None:
+        """Other processes decide for everything else in the last snapshot."""
+        self.own = own
 
     def tasks_of(self, job: str) -> tuple[str, ...]:
         """The tasks of a job in the last snapshot."""
@@ -367,11 +339,6 @@ class Cache:
                 self._tasks_of[job] = now[1]
                 self._tasks.update((task.key, task) for task in now[1])
 
-    def all(self) -> dict[str, Changed]:
-        """All jobs of the last snapshot, as `changed` has those that changed."""
-        jobs, tasks = self.latest.jobs, self.latest.tasks.tasks
-        return {job.key: (job, tuple(tasks[t] for t in jobs.members[i])) for i, job in enumerate(jobs.jobs)}
-
     def cluster(self) -> Cluster:
         """The last snapshot as plain data, for a recording."""
         return self._cluster(self.latest.cluster)
@@ -415,6 +382,27 @@ class Cache:
         self._skipped = frozenset(number.keys() & self._resting)
         self.latest.resting = frozenset(map(number.__getitem__, self._skipped))
 
+    def publish(self, number: int, plan: Plan, now: float) -> Cycle:
+        """The cycle that decided `plan` on the last snapshot, for everyone who reads it."""
+        own, skipped = self.own, self._skipped
+        pods = (*(b.task for b in plan.bind), *(e.task for e in plan.evict), *(n.task for n in plan.nominate))
+        # Skipped jobs wait for the same reasons as before. Another shard may have got the queue of one of them.
+        waits = {job: wait for job, wait in self._waits.items() if job in skipped and own.has_job(job)}
+        waits.update((wait.job, wait) for wait in plan.waiting)
+        self._waits = waits
+        return Cycle(
+            number,
+            now,
+            self.latest,
+            plan,
+            waits=waits,
+            skipped=skipped,
+            changed=self.changed,
+            rebuilt=self.rebuilt,
+            pods={pod: self._tasks[pod] for pod in pods},
+            own=own,
+        )
+
     # -- assume, forget
 
     def assume(self, plan: Plan) -> None:
@@ -431,7 +419,7 @@ class Cache:
             self._assume(nominate.task, Status.NOMINATED, nominate.node)
         bound = {bind.task for bind in plan.bind}
         for task in self._nominated_before():
-            if task.key not in nominated and task.key not in bound and self.is_own(task.job):
+            if task.key not in nominated and task.key not in bound and self.own.has_job(task.job):
                 self._assume(task.key, Status.PENDING, "")
         if self._last is None:
             self.pool_times.begin(self.latest.cluster.resized)

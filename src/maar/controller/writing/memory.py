@@ -88,7 +88,7 @@ class Memory:
     def send(self, plan: Plan, now: float) -> None:
         """Write what differs from what the watches show. Of several shards each writes elections and facts of its own
         jobs and queues, locks and facts of its own nodes, and what it knows about the cluster."""
-        is_own = self._cache.is_own
+        is_own = self._cache.own.has_job
         elect = plan.elect if plan.elect is not None and is_own(plan.elect.job) else None
         by_place: dict[tuple[About, str], list[Fact]] = {}
         whole: list[Fact] = []
@@ -136,12 +136,12 @@ class Memory:
 
     def _ended(self, seen: ConfigMap | None) -> dict[str, str]:
         """Entries of other shards with an election of a job that this process decides for now, without it."""
-        if seen is None or not self._cache.shares:
+        if seen is None or self._cache.own.is_all:
             return {}
         found = {}
         for key in stored.shard_entries(seen, self._whole):
             state = stored.read_entry(seen, key)
-            if key != self._entry and state.elect is not None and self._cache.is_own(state.elect.job):
+            if key != self._entry and state.elect is not None and self._cache.own.has_job(state.elect.job):
                 found[key] = stored.write_state(msgspec.structs.replace(state, elect=None))
         return found
 
@@ -174,7 +174,7 @@ class Memory:
         named = cache.picture.noted.union(locks, (key for about, key in (*facts, *self._notes) if about is About.NODE))
         found: dict[tuple[About, str], Notes] = {}
         for name in named:
-            if name in nodes and cache.uses(name):
+            if name in nodes and cache.own.has_node(name):
                 place = (About.NODE, name)
                 notes = _notes(locks.get(name))
                 if name in cache.latest.nodes.row:  # one that is set aside keeps its facts
@@ -182,7 +182,7 @@ class Memory:
                 found[place] = Notes(notes, nodes[name].metadata.annotations)
         for name, queue in queues.items():
             place, shown = (About.QUEUE, name), queue.metadata.annotations
-            if (place in facts or known.FACTS in shown or place in self._notes) and cache.owns_queue(name):
+            if (place in facts or known.FACTS in shown or place in self._notes) and cache.own.has_queue(name):
                 found[place] = Notes(self._noted(place, facts), shown)
         return found
 

@@ -17,6 +17,7 @@ from maar.controller.reporting.subjects import pod_reference, subject_of
 from maar.controller.reporting.telling import Writes
 from maar.controller.settings.settings import Settings
 from maar.controller.snapshots.cache import Cache
+from maar.controller.snapshots.cycle import Cycle
 from maar.controller.writing.batches import Batch, Batches, assigned
 from maar.controller.writing.gates import Gates
 from maar.controller.writing.hand_over import HandOvers
@@ -110,13 +111,13 @@ class Outbox:
         """Wait until all writes but statuses have their answers, up to a limit in seconds."""
         await self._executor.all_answered(patience)
 
-    def report(self, plan: Plan, now: float) -> None:
+    def report(self, cycle: Cycle) -> None:
         """Write what people read after a plan, and ask for nodes."""
-        for writes in self._reports.after(plan, now):
+        for writes in self._reports.after(cycle):
             self._write(writes)
         self._report_soon()
         if self._provisioning.has_work:
-            self._ask_for_nodes(now)
+            self._ask_for_nodes(cycle.now)
 
     # -- reports
 

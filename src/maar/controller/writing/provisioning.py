@@ -218,7 +218,7 @@ class Provisioning:
         found: dict[str, list[Asked]] = defaultdict(list)
         for item in self._cache.picture.objects.of(PROVISIONING_REQUESTS).values():
             job = item.metadata.annotations.get(known.REQUEST_JOB, "")
-            if job in self._cache.latest.jobs.number and not self._cache.is_own(job):
+            if job in self._cache.latest.jobs.number and not self._cache.own.has_job(job):
                 continue
             if job.partition("/")[0] == item.namespace and (request := read(item)) is not None:
                 found[job].append(request)

@@ -252,8 +252,7 @@ class Resizes:
             of[reserve.place] = of.get(reserve.place, 0) + reserve.count
         jobs = self._cache.latest.jobs
         before = {job.key for job in jobs.jobs if job.elastic is not None and job.elastic.reserved}
-        if self._cache.shares:
-            before = {job for job in before if self._cache.is_own(job)}
+        before = {job for job in before if self._cache.own.has_job(job)}
         targets = {target.job: target for target in plan.targets if self._noted.get(target.job) != target}
         found: dict[str, Note] = {}
         for key in sorted(reserved.keys() | before | targets.keys()):

@@ -18,18 +18,17 @@ import numpy as np
 from msgspec.structs import replace
 
 from maar.config.config import Config
-from maar.controller import loop
 from maar.controller.reporting.subjects import subject_of
 from maar.controller.scheduler import Scheduler
 from maar.controller.settings.brakes import Brakes
 from maar.controller.settings.config_file import ConfigFile
 from maar.controller.settings.settings import Settings
+from maar.controller.snapshots import cycle as published
 from maar.history.history import History
 from maar.kube.client.api import Api
 from maar.kube.picture.shards import sharing_of
 from maar.kube.read.shards import BrokenMap
 from maar.model.jobs import Job, Phase
-from maar.model.plan import Plan, Wait
 from maar.model.snapshot import Cluster, Snapshot
 from maar.model.tasks import Status
 from maar.shards.sharing import Sharing
@@ -165,8 +164,6 @@ class Mirror:
         self._clock = clock
         self._config = config
         self._owners: dict[str, OwnerView] = {}
-        self._waits: dict[str, Wait] = {}
-        self._before: Snapshot | None = None
         self._shared: Sharing | None = None
         self.moment: Moment | None = None
         self.cycles: deque[Cycle] = deque(maxlen=KEPT)
@@ -237,24 +234,17 @@ class Mirror:
 
     # -- after a cycle
 
-    def _on_cycle(self, cycle: loop.Cycle) -> None:
-        cache = self.scheduler.cache
-        snapshot = cache.latest
-        skipped = cache.resting
-        self._waits = {key: wait for key, wait in self._waits.items() if key in skipped}
-        self._waits.update((wait.job, wait) for wait in cycle.plan.waiting)
-        self._learn_owners()
-        before = self.moment
-        plan = cycle.plan
+    def _on_cycle(self, cycle: published.Cycle) -> None:
+        self._learn_owners(cycle)
+        before, snapshot, plan = self.moment, cycle.snapshot, cycle.plan
         if before is not None and not plan.deserved:
             plan = replace(plan, deserved=before.tally.plan.deserved)
-        tally = Tally(snapshot, plan, cycle.now, dict(self._waits), dict(self._owners), self._sharing())
-        number = self.scheduler.loop.cycles
+        tally = Tally(snapshot, plan, cycle.now, cycle.waits, dict(self._owners), self._sharing())
         config, _ = self._config.current()
-        self.moment = Moment(tally, snapshot.cluster, config, number)
-        self._keep(cycle, tally, number, config)
+        self.moment = Moment(tally, snapshot.cluster, config, cycle.number)
+        self._keep(cycle, tally, config)
         self.utilisation.look(tally)
-        changes = self._changes(snapshot, None if before is None else before.tally)
+        changes = self._changes(cycle, None if before is None else before.tally)
         for reader in self.readers:
             reader(changes)
 
@@ -264,13 +254,14 @@ class Mirror:
             self._shared = sharing_of(self.scheduler.picture)
         return self._shared
 
-    def _keep(self, cycle: loop.Cycle, tally: Tally, number: int, config: Config) -> None:
+    def _keep(self, cycle: published.Cycle, tally: Tally, config: Config) -> None:
         """Keep a cycle that would do something new. A shadow decides the same again until the cluster changes."""
         plan = short(cycle.plan)
         if not (plan.moves or plan.nominate) or (self.cycles and moves_of(plan) == moves_of(self.cycles[-1].plan)):
             return
-        self.cycles.append(Cycle(number, cycle.now, cycle.seconds, plan, self._moved(plan), tally.namespaces))
-        self._scenes.append((number, Scene(self.cluster(), config)))
+        jobs = {pod: task.job for pod, task in cycle.pods.items()}
+        self.cycles.append(Cycle(cycle.number, cycle.now, cycle.seconds, plan, jobs, tally.namespaces))
+        self._scenes.append((cycle.number, Scene(self.cluster(), config)))
 
     def scene(self, number: int) -> tuple[Scene, float] | None:
         """What a kept cycle decided on, and when; `None` if it is no longer known."""
@@ -278,9 +269,8 @@ class Mirror:
         at = next((cycle.at for cycle in self.cycles if cycle.number == number), None)
         return None if scene is None or at is None else (scene, at)
 
-    def _learn_owners(self) -> None:
-        cache = self.scheduler.cache
-        for key, change in cache.changed.items():
+    def _learn_owners(self, cycle: published.Cycle) -> None:
+        for key, change in cycle.changed.items():
             self._owners.pop(key, None)
             if change is None:
                 continue
@@ -290,22 +280,16 @@ class Mirror:
                     told = subject.tells
                     self._owners[key] = OwnerView(api_version=told.api_version, kind=told.kind, name=told.name)
 
-    def _moved(self, plan: Plan) -> dict[str, str]:
-        """The job of each pod that the plan moves."""
-        find = self.scheduler.cache.find
-        pods = (*(b.task for b in plan.bind), *(n.task for n in plan.nominate), *(e.task for e in plan.evict))
-        return {pod: task.job for pod in pods if (task := find(pod)) is not None}
-
-    def _changes(self, snapshot: Snapshot, before: Tally | None) -> Changes:
+    def _changes(self, cycle: published.Cycle, before: Tally | None) -> Changes:
         if before is None:
             return Changes(all=True)
-        changed = set(self.scheduler.cache.changed)
+        snapshot, changed = cycle.snapshot, set(cycle.changed)
         # A job may wait for another reason without a change of its own.
-        changed.update(key for key, wait in self._waits.items() if before.waits.get(key) != wait)
-        changed.update(key for key in before.waits if key not in self._waits)
+        changed.update(key for key, wait in cycle.waits.items() if before.waits.get(key) != wait)
+        changed.update(key for key in before.waits if key not in cycle.waits)
         nodes = _changed_nodes(before.snapshot, snapshot)
         for each in (before.snapshot, snapshot):
-            for key in self.scheduler.cache.changed:
+            for key in cycle.changed:
                 if (row := each.jobs.number.get(key)) is not None:
                     on = each.tasks.node[slice(*each.jobs.members.span(row))]
                     nodes.update(each.nodes.names[i] for i in np.unique(on[on >= 0]).tolist())
