@@ -95,7 +95,7 @@ class JobBudget(msgspec.Struct, frozen=True):
     percent: bool = False
     """Whether `amount` is a part of all its pods, in percent."""
     stays: bool = True
-    """True: so many must stay. False: so many may be missing."""
+    """True: the pods that must stay. False: the pods that may be missing."""
     problem: str = ""
     """Why it cannot be read; it then counts as missing."""
 
@@ -111,9 +111,9 @@ class Estimate(msgspec.Struct, frozen=True):
     """
 
     half: float
-    """Half of such jobs ended within so many seconds."""
+    """Half of such jobs ended within this time, in seconds."""
     most: float
-    """Nine in ten of such jobs ended within so many seconds."""
+    """Nine in ten of such jobs ended within this time, in seconds."""
     runs: int
     """How many runs of similar jobs it is made from."""
 
