@@ -107,7 +107,7 @@ class JobBudget(msgspec.Struct, frozen=True):
 class Estimate(msgspec.Struct, frozen=True):
     """How long a job runs, by earlier runs of similar jobs: Maar's own evidence, unlike a promise of its owner.
 
-    Times count from its start, at its requested size. A job that has run longer than `most` may run for ever.
+    Times count from its start, at its requested size. Of a job that has run longer than `most`, little is known.
     """
 
     half: float
