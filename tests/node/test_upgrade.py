@@ -13,7 +13,6 @@ from tests.support.node.node import RealNode
 from tests.support.patience import PATIENCE
 from tests.support.real.processes import wait_until
 
-
 LATER = "waits-too"
 """Its name comes after that of `waits`: both may be created in the same second, and then names decide."""
 

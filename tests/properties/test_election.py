@@ -38,7 +38,7 @@ def outcome(config: Config, trace: Trace) -> JobRecord:
 
 
 @pytest.mark.parametrize("wide", range(2, NODES + 1))
-@pytest.mark.parametrize("seed", (0, 3))
+@pytest.mark.parametrize("seed", [0, 3])
 def test_a_gang_that_needs_many_nodes_starts_in_the_end(seed: int, wide: int) -> None:
     """One that needs all is elected after a day. Then what runs ends, in 6 hours at most."""
     trace = stream(seed, wide, longest=6 * HOUR, end=2 * DAY)

@@ -47,8 +47,8 @@ class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     interval: Duration = msgspec.field(name="reservation.lock-interval", default="1s")
     timeout: Duration = msgspec.field(name="reservation.timeout", default="0s")
-    """How long an election lasts at most (`0`: until the job is placed or gone). The next one of the same job lasts twice
-    as long, so work of any length ends in time for one of them."""
+    """How long an election lasts at most (`0`: until the job is placed or gone). The next one of the same job lasts
+    twice as long, so work of any length ends in time for one of them."""
     after: Duration = msgspec.field(name="reservation.after", default="0s")
     """How long a job waits before it can be elected."""
     most: Annotated[float, msgspec.Meta(gt=0.0, le=1.0)] = msgspec.field(name="reservation.most", default=1.0)
@@ -107,12 +107,13 @@ class Reservation:
         if (session.elect is not None and session.elect.job == job.key) or not self._after:
             return self._helps(job)
         due = job.waits_since + self._after
-        if session.now >= due and self._helps(job):
-            due = job.waits_since + self._after * max(self._part(job) / self._most, 1.0)
-            if session.now >= due:
-                return True
+        if session.now >= due:
+            if not self._helps(job):
+                return False
+            if session.now < job.waits_since + self._after / self._most:  # after that, also a job that needs all nodes
+                due = job.waits_since + self._after * max(self._part(job) / self._most, 1.0)
         session.wake(due)
-        return False
+        return session.now >= due
 
     def _part(self, job: Job) -> float:
         """The part of what the nodes that a job may use have, that its minimum takes: of its scarcest resource."""
@@ -205,7 +206,9 @@ class Reservation:
         """In the domain in which it starts first; in the one with all locks, if it is large enough."""
         session, needs, locked = self._session, needs_of(self._session, job), self._locked()
         useful = self._useful(job, needs)
-        domains = [d & useful for d in self._domains(job) if self._fits_emptied(job, needs, d & useful)]
+        domains = [d & useful for d in self._domains(job)]
+        if len(domains) > 1:
+            domains = [d for d in domains if self._fits_emptied(job, needs, d)]
         domains = [d for d in domains if locked.any() and d[locked].all()][:1] or domains
         if not domains or not needs:
             return Expected(None, self._for_group(job, domains[0]) if domains else np.zeros_like(locked))

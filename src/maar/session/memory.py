@@ -165,6 +165,8 @@ class Moment(msgspec.Struct, frozen=True):
 
 ROUND = Remember("round", About.CLUSTER, Moment, later)
 """The last round of evictions of a plugin that names victims; the actions that evict them set it."""
+
+
 class LostElection(msgspec.Struct, frozen=True):
     """When a job lost its election, and how often the time did not suffice."""
 
