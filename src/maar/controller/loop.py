@@ -184,8 +184,8 @@ class Loop:
         if not own.is_all:
             decided = replace(decided, waiting=tuple(w for w in decided.waiting if own.has_job(w.job)))
         self._decided = decided
-        self._record(now, taken.plan, text, standing)
         cycle = self._cache.publish(self.cycles + 1, decided, now)
+        self._record(cycle, taken.plan, text, standing)
         # 5 apply
         if self._outbox is not None:
             self._cache.assume(decided)
@@ -264,17 +264,15 @@ class Loop:
         """Makes an action that measures its duration, because the decision itself has no clock."""
         return lambda arguments: Timed(option.registration.make(arguments), option.name, self.on_action)
 
-    def _record(self, now: float, plan: Plan, text: str | None, standing: Standing | None) -> None:
+    def _record(self, cycle: Cycle, plan: Plan, text: str | None, standing: Standing | None) -> None:
+        """Record a cycle with the plan that was decided before the brakes changed it."""
         if self._recorder is not None:
-            cache = self._cache
-            resting = tuple(sorted(cache.resting))
-            if cache.rebuilt or self._recorder.needs_all(now):
-                frame = Frame(now, plan, cluster=cache.cluster(), resting=resting, config=text)
+            frame = Frame(cycle.now, plan, resting=tuple(sorted(cycle.skipped)), config=text, standing=standing)
+            if cycle.rebuilt or self._recorder.needs_all(cycle.now):
+                frame = replace(frame, cluster=self._cache.cluster())
             else:
-                frame = Frame(
-                    now, plan, around=cache.latest.cluster, changed=cache.changed, resting=resting, config=text
-                )
-            self._recorder.write(replace(frame, standing=standing))
+                frame = replace(frame, around=cycle.snapshot.cluster, changed=dict(cycle.changed))
+            self._recorder.write(frame)
 
 
 def _first(*moments: float | None) -> float | None:

@@ -78,7 +78,7 @@ class Metrics:
         self._waits = WaitMetrics()
         self._deserved: Mapping[str, Mapping[str, int]] = {}
         """Of the last decision that looked at queues."""
-        self._of_pools = PoolMetrics(scheduler, made)
+        self._of_pools = PoolMetrics(scheduler.config, made)
         self._of_shards: ShardMetrics | None = None
         self._made = made
         scheduler.loop.on_cycle.append(self.on_cycle)

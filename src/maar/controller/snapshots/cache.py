@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from types import MappingProxyType
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -155,7 +156,7 @@ class Cache:
             found = self.find_culprits(cluster, _build)
             if found is None:
                 raise
-            self.changed.update(self._put_aside(found, error, now, cluster))
+            self.changed = {**self.changed, **self._put_aside(found, error, now, cluster)}
             return Snapshot(self._cluster(around))
 
     def find_culprits(self, cluster: Cluster, check: Callable[[Cluster], int]) -> frozenset[Suspect] | None:
@@ -190,7 +191,7 @@ class Cache:
         """The last snapshot with these jobs and objects set aside, because a decision fails with them."""
         around = self.latest.cluster
         changed = self._put_aside(found, error, now, self.cluster())
-        self.changed.update(changed)
+        self.changed = {**self.changed, **changed}
         self.rebuilt = True
         self._snapshot = Snapshot(self._cluster(around))
         self._index(changed)
@@ -344,11 +345,6 @@ class Cache:
         return self._cluster(self.latest.cluster)
 
     @property
-    def resting(self) -> frozenset[str]:
-        """Jobs that the last cycle skipped."""
-        return self._skipped
-
-    @property
     def has_resting(self) -> bool:
         """Whether the next cycle skips some jobs."""
         return bool(self._resting)
@@ -395,11 +391,11 @@ class Cache:
             now,
             self.latest,
             plan,
-            waits=waits,
+            waits=MappingProxyType(waits),
             skipped=skipped,
-            changed=self.changed,
+            changed=MappingProxyType(self.changed),
             rebuilt=self.rebuilt,
-            pods={pod: self._tasks[pod] for pod in pods},
+            pods=MappingProxyType({pod: self._tasks[pod] for pod in pods}),
             own=own,
         )
 

@@ -210,7 +210,9 @@ class Mirror:
 
     def node_of(self, pod: str) -> str | None:
         """The node of a pod now: empty while it waits, `None` if it is gone or leaves."""
-        task = self.scheduler.cache.find(pod)
+        tasks = None if self.moment is None else self.moment.tally.snapshot.tasks
+        row = None if tasks is None else tasks.number.get(pod)
+        task = None if tasks is None or row is None else tasks.tasks[row]
         if task is None or task.status is Status.RELEASING:
             return None
         return task.node if task.status not in (Status.PENDING, Status.NOMINATED) else ""
