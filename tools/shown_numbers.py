@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from maar import files, report
 from maar.controller import main as run
+from maar.controller import shadow
 from maar.controller.loads import sources
 from maar.controller.reporting import telling
 from maar.controller.shards import membership
@@ -23,7 +24,7 @@ from maar.controller.writing import publishing
 from maar.elastic import steps
 from maar.history import history, news, store
 from maar.history import model as learned
-from maar.kube.client import api, informer
+from maar.kube.client import informer, reader
 from maar.kube.kinds import elastic, jobset
 from maar.kube.kinds import volcano_podgroup as policies
 from maar.kube.read import elastic as templates
@@ -81,13 +82,13 @@ QUOTES = (
     quote("running.md", "If it cannot renew for {} s, it stops", LEASE * run.RENEWED),
     quote("running.md", "take over after {} s without a renewal", LEASE),
     quote("running.md", "regular files of at most {} MiB", files.LARGEST / MIB),
-    quote("running.md", "Every {} s, and when it stops, it says how the two differ", run.SHADOW_EVERY),
-    quote("from-volcano.md", "Every {} s it compares its decisions", run.SHADOW_EVERY),
+    quote("running.md", "Every {} s, and when it stops, it says how the two differ", shadow.SAY_EVERY),
+    quote("from-volcano.md", "Every {} s it compares its decisions", shadow.SAY_EVERY),
     quote("operations.md", "it stops by itself after {} s without a renewal", LEASE * run.RENEWED),
     quote("shards.md", "has taken for {}/15 of the lease time", membership.PATIENCE * 15),
     # reading and writing
     quote("kubernetes-access.md", "is silent for {} s", PACE.stall),
-    quote("kubernetes-access.md", "lists again, in pages of {}", api.PAGE),
+    quote("kubernetes-access.md", "lists again, in pages of {}", reader.PAGE),
     quote("kubernetes-access.md", "is not found for {} s", PACE.gone),
     quote("kubernetes-access.md", "retries after {} s, then doubles the delay up to {} s", PACE.first, PACE.most),
     quote("kubernetes-access.md", "retries for {} s, then gives up", PATIENCE.disruption),

@@ -34,7 +34,7 @@ from maar.kube.write.executor import Delete, Evict
 from maar.kube.write.fence import CONDITION, fence
 from maar.kube.write.intents import Intents
 from maar.model.plan import Bind, Plan
-from maar.web.metrics import Metrics
+from maar.web.actor_metrics import metrics_of
 
 LEASE = LEASES.path(NAMESPACE, "maar")
 
@@ -266,7 +266,7 @@ async def watching(cluster: Live, settings: Settings) -> AsyncIterator[Scheduler
 def test_binds_by_another_scheduler_are_counted_and_logged(kubeconfig: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def story(cluster: Live) -> None:
         async with scheduling(cluster) as scheduler:
-            metrics = Metrics(scheduler)
+            metrics = metrics_of(scheduler, scheduler)
             await cluster.gang("ours", 2, gpu=8)
             await cluster.until(bound("ours", 2))
             for name in ("a", "b"):

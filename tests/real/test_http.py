@@ -23,7 +23,7 @@ from tests.support.real.cluster import RealCluster
 from tests.support.real.processes import free_port, wait_until
 from tests.support.scheduler import Child
 
-from maar.controller.main import LEASE_NAMESPACE
+from maar.controller.process import LEASE_NAMESPACE
 from maar.report import Reporter
 
 DEPLOY = Path(__file__).parents[2] / "deploy"

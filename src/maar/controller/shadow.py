@@ -1,4 +1,4 @@
-"""Shadow mode: compares the decisions of Maar with those of another scheduler. It writes nothing.
+"""Shadow mode: an observer that compares its decisions with those of another scheduler. It writes nothing.
 
 It remembers the first decision for each pod and compares it when the other scheduler gives the pod a node. It also
 counts evictions that Maar would make, and pods that only Maar would start. Deleted pods are forgotten, because a shadow
@@ -7,12 +7,30 @@ may run for weeks.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
 import msgspec
 
+from maar.controller.observer import Observer
+from maar.controller.process import Sources, hello, return_memory, run_process, sources_of, until_stopped
+from maar.controller.settings.settings import Observing
 from maar.controller.snapshots.cycle import Cycle
+from maar.history.address import NONE
+from maar.history.history import History
+from maar.kube.client.access import load_access
+from maar.kube.client.reader import Reader
 from maar.model.tasks import Status
 from maar.model.words import count
 
+logger = logging.getLogger("maar")
+
+SAY_EVERY = 30.0
+"""Seconds between two log lines; tuned by hand."""
 STARTED = (Status.BOUND, Status.RELEASING, Status.SUCCEEDED, Status.FAILED)
 """Statuses of a pod with a node; a short pod may have ended before the next cycle."""
 
@@ -98,3 +116,57 @@ class Shadow:
             self._decided = {pod: d for pod, d in self._decided.items() if pods.get(pod) == d.uid}
             self._seen.intersection_update(pods.values())
             self._victims.intersection_update(pods.values())
+
+
+class Options(Observing, frozen=True):
+    """The options of shadow mode."""
+
+    record: Path | None = None
+
+
+Web = Callable[[Observer, History], AbstractAsyncContextManager[None]]
+"""Serves HTTP for an observer while the context is open."""
+
+
+def run(options: Options, web: Web | None = None) -> None:
+    """Compare until stopped. Raises `RunError`."""
+    run_process(_run(options, sources_of(options, NONE, write=False), web))
+
+
+async def _run(options: Options, sources: Sources, web: Web | None) -> None:
+    access, history = load_access(options.kubeconfig, options.context), sources.history
+    hello(access, options.settings)
+    async with contextlib.AsyncExitStack() as parts:
+        parts.callback(logger.info, "stopped")
+        api = await Reader.open(access)
+        parts.push_async_callback(api.close)
+        observer = Observer(api, options.settings, sources.config, sources.brakes, options.record, history)
+        history.start()
+        parts.push_async_callback(history.close)
+        parts.push_async_callback(observer.close)
+        if web is not None:
+            await parts.enter_async_context(web(observer, history))
+        works = [_compare(observer), observer.failed(), return_memory()]
+        if sources.brake_file is not None:
+            sources.brake_file.on_changed.append(observer.look_again)
+            works.append(sources.brake_file.watch())
+        await until_stopped(works)
+
+
+async def _compare(observer: Observer) -> None:
+    await observer.sync()
+    logger.info("shadow mode: writes nothing, and compares itself with the other scheduler every %.0f s", SAY_EVERY)
+    shadow = Shadow()
+    observer.loop.on_cycle.append(shadow.on_cycle)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(observer.observe())
+        group.create_task(_say(shadow))
+
+
+async def _say(shadow: Shadow) -> None:
+    try:
+        while True:
+            await asyncio.sleep(SAY_EVERY)
+            logger.info("%s", shadow.line())
+    finally:
+        logger.info("%s", shadow.line())

@@ -7,8 +7,7 @@ each scrape.
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Iterable
 
 import numpy as np
 from prometheus_client import Counter, Gauge
@@ -21,9 +20,7 @@ from maar.model.resources import Mask
 from maar.model.snapshot import Snapshot
 from maar.model.tasks import Status
 from maar.session.resizing.pools import nodes_of_pools
-
-Made = Callable[..., Any]
-"""Makes a metric from its kind, name, help text and labels."""
+from maar.web.metric_parts import Made
 
 
 class PoolMetrics:

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from maar.kube.client.api import Api
 from maar.kube.client.errors import ApiError
+from maar.kube.client.reader import Reader
 from maar.kube.wire.api_resources import TOKEN_REVIEWS
 from maar.web.messages import Review, Reviewed
 
@@ -51,14 +51,13 @@ class TokenReview(msgspec.Struct):
 
 def token_review(token: str, audience: str) -> dict[str, Any]:
     """Asks the API server whose token it is, for its own audience if this one is empty."""
-    spec = {"token": token, **({"audiences": [audience]} if audience else {})}
-    return {"apiVersion": TOKEN_REVIEWS.api_version, "kind": TOKEN_REVIEWS.kind, "spec": spec}
+    return {"token": token, **({"audiences": [audience]} if audience else {})}
 
 
 class Reviews:
     """Reviews tokens, a few at a time."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: Reader) -> None:
         self._api = api
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._last_problem = ""
@@ -76,6 +75,6 @@ class Reviews:
 
     async def _user(self, asked: Review) -> str:
         review = token_review(asked.token, asked.audience)
-        body = await self._api.request("POST", TOKEN_REVIEWS.path(), body=review, timeout=SECONDS)
+        body = await self._api.review(TOKEN_REVIEWS, review, timeout=SECONDS)
         user = msgspec.json.decode(body, type=TokenReview).user(asked.audience)
         return "" if user is None else user.username

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Iterable
 
 from prometheus_client import Counter, Gauge
 
@@ -14,9 +13,7 @@ from maar.controller.snapshots.cycle import Cycle
 from maar.model.snapshot import Snapshot
 from maar.shards.map import ShardMap
 from maar.shards.sharing import Figures, Sharing
-
-Made = Callable[..., Any]
-"""Makes a metric from its kind, name, help text and labels."""
+from maar.web.metric_parts import Made
 
 
 class ShardMetrics:

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from functools import partial
 
 from maar.controller.reporting.reports import Reports
-from maar.controller.reporting.subjects import pod_reference, subject_of
 from maar.controller.reporting.telling import Writes
 from maar.controller.settings.settings import Settings
 from maar.controller.snapshots.cache import Cache
@@ -27,9 +26,11 @@ from maar.controller.writing.provisioning import Provisioning
 from maar.controller.writing.refusals import Refusals, Restless
 from maar.controller.writing.resizes import Resizes
 from maar.kube.client.errors import Conflict, NotFound
+from maar.kube.picture.subjects import subject_of
 from maar.kube.read.state import entry_of
 from maar.kube.wire.api_resources import PODS
-from maar.kube.write.events import EventWriter, Reference
+from maar.kube.wire.references import Reference, pod_reference
+from maar.kube.write.events import EventWriter
 from maar.kube.write.executor import OFTEN, Bind, Delete, Evict, Executor, Failed, Lane, Outcome, Patch, Work
 from maar.kube.write.status import nominates
 from maar.model.plan import Plan
@@ -272,7 +273,7 @@ class Outbox:
     def _report_bound(self, batch: Batch) -> None:
         if batch.whole:
             self._restless.started(batch.job)
-        if (subject := subject_of(self._cache, batch.job)) is not None:
+        if (subject := subject_of(self._cache.picture, self._cache.latest, batch.job)) is not None:
             # Thousands of pods that are jobs of their own may have one owner: it gets one event, with a count.
             of_owner = bool(batch.alone) and subject.tells.kind != PODS.kind
             self._events.emit(subject.tells, "Normal", "Scheduled", ONE_BOUND if of_owner else f"{batch}")
@@ -305,7 +306,7 @@ class Outbox:
         task = self._cache.find(pod)
         if task is None or not self._cache.picture.is_alone(task.job):
             return False
-        subject = subject_of(self._cache, task.job)
+        subject = subject_of(self._cache.picture, self._cache.latest, task.job)
         return subject is not None and subject.tells == pod_reference(pod, task.uid)
 
     def _submit_patch(self, patch: Work, then: Callable[[Outcome], None], lane: Lane = Lane.FIRST) -> None:

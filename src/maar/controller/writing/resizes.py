@@ -20,7 +20,6 @@ from typing import NamedTuple
 import msgspec
 
 from maar.controller.reporting.pace import Pace
-from maar.controller.reporting.subjects import of_elastic
 from maar.controller.snapshots.cache import Cache
 from maar.controller.writing.refusals import Restless
 from maar.kube.client.errors import Conflict, NotFound
@@ -28,9 +27,10 @@ from maar.kube.kinds import Identity
 from maar.kube.kinds.elastic import Kept, write_reserved
 from maar.kube.kinds.kind import Wanted
 from maar.kube.picture.elastic_jobs import ElasticJob, Untrue
+from maar.kube.picture.subjects import of_elastic
 from maar.kube.read.elastic import AssumedJob
 from maar.kube.wire import annotations as known
-from maar.kube.write.events import Reference
+from maar.kube.wire.references import Reference
 from maar.kube.write.executor import OFTEN, Done, Failed, Outcome, Work
 from maar.kube.write.resize import AnnotateJob, ChangeJob
 from maar.model.elastic import Past

@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from maar.kube.client.api import Api
 from maar.kube.client.errors import ApiError
-from maar.kube.wire.api_resources import ACCESS_REVIEWS, TOKEN_REVIEWS
+from maar.kube.client.reader import Reader
+from maar.kube.wire.api_resources import ACCESS_REVIEWS, TOKEN_REVIEWS, Resource
 from maar.views.sight import ALL, Sight
 from maar.web.api.errors import Refused
 from maar.web.front.limits import Bucket, Buckets, Rate
@@ -61,7 +61,7 @@ class _AccessReview(msgspec.Struct):
 class Access:
     """Checks tokens and rights of one cluster."""
 
-    def __init__(self, api: Api, *, anonymous: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, api: Reader, *, anonymous: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
         self._api = api
         self.anonymous = anonymous
         """Whether users without credentials are answered."""
@@ -120,7 +120,7 @@ class Access:
         claims = claims_in(token)
         audience = AUDIENCE if claims is not None and claims.is_for(AUDIENCE) else ""
         try:
-            answer = await self._ask(TOKEN_REVIEWS.path(), token_review(token, audience))
+            answer = await self._ask(TOKEN_REVIEWS, token_review(token, audience))
         except Refused:
             self._bad.give_back(client)
             raise
@@ -132,22 +132,21 @@ class Access:
 
     async def _ask_right(self, user: User, who: bytes, namespace: str) -> bool:
         about = {"verb": "list", "resource": "pods", "group": "", "version": "v1"}
-        spec: dict[str, object] = {
+        spec: dict[str, Any] = {
             "user": user.username,
             "uid": user.uid,
             "groups": user.groups,
             "extra": user.extra,
             "resourceAttributes": {**about, "namespace": namespace} if namespace else about,
         }
-        review: dict[str, Any] = {"apiVersion": ACCESS_REVIEWS.api_version, "kind": ACCESS_REVIEWS.kind, "spec": spec}
-        allowed = _decoded(await self._ask(ACCESS_REVIEWS.path(), review), _AccessReview).status.allowed
+        allowed = _decoded(await self._ask(ACCESS_REVIEWS, spec), _AccessReview).status.allowed
         self._rights.put((who, namespace), allowed)
         return allowed
 
-    async def _ask(self, path: str, review: dict[str, Any]) -> bytes:
+    async def _ask(self, resource: Resource[Any], spec: dict[str, Any]) -> bytes:
         async with self._turns:
             try:
-                answer = await self._api.request("POST", path, body=review, timeout=TIMEOUT)
+                answer = await self._api.review(resource, spec, timeout=TIMEOUT)
             except ApiError as error:
                 problem = str(error)
                 if problem != self._last_problem:
