@@ -16,8 +16,8 @@ from maar.kube.client.streams import Broken
 from maar.kube.kinds import AnyKind
 from maar.kube.kinds.cluster import CLAIMS, PODS, PROVISIONING_REQUESTS, STATE
 from maar.kube.kinds.kind import PodGroupKind
+from maar.kube.picture.assumed import Assumed
 from maar.kube.picture.picture import Picture
-from maar.kube.picture.pods import Assumed
 from maar.kube.read.requests import holds_the_same
 from maar.kube.wire.base import Object
 from maar.kube.wire.pods import Pod, stage
@@ -107,7 +107,7 @@ class Sink:
             if stage(before) != stage(item):
                 self._tell(Moved(key))
             if self._is_expected(item) and (not isinstance(before, Pod) or holds_the_same(before, item)):
-                if not self._picture.confirm(item):
+                if not self._picture.pods.confirm(item):
                     self._picture.put(self._kind, item)
                 return
             if isinstance(before, Pod) and _is_bound_by_another(before, item, self._picture.assumed.get(key)):

@@ -1,18 +1,7 @@
 """The cache: one consistent snapshot for each cycle, including decisions that no watch has shown yet.
 
-A decision is assumed as soon as it is made, so that the next cycle does not make it again. It is confirmed when a watch
-shows it, and forgotten when it fails for good:
-
-                  decide                    watch shows it
-    pending ────────────────► assumed ───────────────────────► bound
-       ▲                         │
-       └─────────────────────────┘
-           forget: the API server refused
-
-An admission is assumed for its group and a resize for its job (`writing.resizes`) in the same way. A decision may
-follow another one that the API server accepted and no watch has shown yet, as an eviction follows a bind. If the later
-one fails, the earlier one still counts. Watches update the picture while a cycle runs; a snapshot is taken between two
-updates and never changes.
+A decision is assumed as soon as it is made, so that the next cycle does not make it again (`kube.picture.assumed`).
+Watches update the picture while a cycle runs; a snapshot is taken between two updates and never changes.
 """
 
 from __future__ import annotations
@@ -29,9 +18,8 @@ from maar.controller.snapshots.cycle import Cycle
 from maar.controller.snapshots.isolation import JOB, Suspect
 from maar.controller.snapshots.own import EVERYTHING, Own
 from maar.controller.snapshots.pool_times import PoolTimes
-from maar.kube.kinds import Identity
+from maar.kube.picture.assumed import Assumed
 from maar.kube.picture.picture import Picture
-from maar.kube.picture.pods import Assumed
 from maar.kube.read.state import latest
 from maar.model.facts import About, joined
 from maar.model.jobs import Estimate, Job
@@ -92,6 +80,8 @@ class Cache:
         """Whether something other than a job is no longer set aside since the last snapshot."""
         self.own = EVERYTHING
         """What this process decides for."""
+        for assumed in (picture.assumed, picture.elastic.assumed):
+            assumed.on_forget.append(self.wake_all)
 
     @property
     def started(self) -> bool:
@@ -399,7 +389,7 @@ class Cache:
             own=own,
         )
 
-    # -- assume, forget
+    # -- what is assumed
 
     def assume(self, plan: Plan) -> None:
         """Treat everything that the plan decided as done, until watches show it."""
@@ -431,19 +421,7 @@ class Cache:
         return [table.tasks[row] for row in rows.tolist()]
 
     def _assume(self, key: str, status: Status, node: str, chosen: tuple[tuple[str, str], ...] = ()) -> None:
-        assumed = Assumed(self.task(key).uid, status, node, chosen)
-        if self.picture.assumed.get(key) != assumed:
-            self.picture.assume(key, assumed)
-
-    def forget(self, key: str) -> None:
-        """Drop the last assumption about a pod: it did not come true."""
-        self.picture.forget(key)
-        self.wake_all()
-
-    def forget_job(self, identity: Identity) -> None:
-        """Drop the last assumption about an elastic job: it did not come true."""
-        self.picture.elastic.forget(identity)
-        self.wake_all()
+        self.picture.assumed.assume(key, Assumed(self.task(key).uid, status, node, chosen))
 
     def task(self, key: str) -> Task:
         return self._tasks[key]

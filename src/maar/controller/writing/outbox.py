@@ -77,14 +77,12 @@ class Outbox:
         self._batches = Batches(self._report_bound)
         self._refusals = Refusals(cache, trigger)
         self._restless = Restless(cache)
+        left = partial(self._batches.ended, given=False)
         self._hand_overs = HandOvers(
-            cache.picture, self._submit_patch, self._submit_bind, self._give_up_volumes, trigger
+            cache.picture, self._submit_patch, self._submit_bind, self._give_up_volumes, left, trigger
         )
-        self._hand_overs.on_left.append(partial(self._batches.ended, given=False))
-        self.resizes = Resizes(cache, self._submit_patch, events.emit, trigger, self._restless)
-        self._limited = LimitedWrites(cache, self._send_bind, self._drop_bind, self.resizes.grow)
-        self.resizes.waits = self._limited.holds_job
-        self.resizes.on_smaller.append(self._limited.shrunk)
+        self._limited = LimitedWrites(cache, self._send_bind, self._drop_bind, self._grow)
+        self.resizes = Resizes(cache, self._submit_patch, events.emit, trigger, self._restless, self._limited)
         self._gates = Gates(cache, self._submit_patch, trigger)
         self.memory = Memory(cache, self._submit_patch, trigger, settings.namespace, entry_of(settings.scheduler_names))
 
@@ -224,7 +222,7 @@ class Outbox:
                 if task is not None:
                     self._refusals.done(task, _uid(work))
                     if isinstance(work, Bind):
-                        self._cache.picture.accept(task, work.uid, work.node)
+                        self._cache.picture.pods.accept(task, work.uid, work.node)
                 if then is not None:
                     then()
 
@@ -295,10 +293,13 @@ class Outbox:
             emit = partial(self._events.emit, *told)
         self._submit(Bind(seen, node, () if assumed is None else assumed.chosen), pod, emit)
 
+    def _grow(self, job: str, may: bool) -> None:
+        self.resizes.grow(job, may)
+
     def _drop_bind(self, pod: str) -> None:
         """The room in its queue is not there: decide about the pod again."""
         self._batches.ended(pod, given=False)
-        self._cache.forget(pod)
+        self._cache.picture.assumed.forget(pod)
         self._trigger()
 
     def _tells_itself(self, pod: str) -> bool:
@@ -322,7 +323,7 @@ class Outbox:
         self._batches.ended(pod, given=False)
         regarding = pod_reference(pod, self._cache.picture.assumed[pod].uid)
         self._events.emit(regarding, "Warning", "FailedScheduling", why)
-        self._cache.forget(pod)
+        self._cache.picture.assumed.forget(pod)
         self._trigger()
 
     def _send_evictions(self, plan: Plan) -> None:

@@ -55,7 +55,7 @@ class Refusals:
     def _forget(self, pod: str, uid: str) -> None:
         assumed = self._cache.picture.assumed.get(pod)
         if assumed is None or assumed.uid == uid:  # Otherwise it is a later pod of the same name.
-            self._cache.forget(pod)
+            self._cache.picture.assumed.forget(pod)
             self._trigger()
 
     def _tidy(self) -> None:

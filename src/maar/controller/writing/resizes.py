@@ -21,6 +21,7 @@ import msgspec
 
 from maar.controller.reporting.pace import Pace
 from maar.controller.snapshots.cache import Cache
+from maar.controller.writing.limits import LimitedWrites
 from maar.controller.writing.refusals import Restless
 from maar.kube.client.errors import Conflict, NotFound
 from maar.kube.kinds import Identity
@@ -79,6 +80,7 @@ class Resizes:
     _emit: Emit
     _trigger: Callable[[], None]
     _restless: Restless
+    _limited: LimitedWrites
     _dodged: Counter[str] = field(default_factory=Counter)
     """For how many decisions in a row a job had changed before it could be made smaller."""
     _noted: dict[str, Target] = field(default_factory=dict)
@@ -92,10 +94,6 @@ class Resizes:
     """Starts and scale-outs that wait for halts and scale-ins, by job."""
     on_written: list[Callable[[ElasticJob, Change, ChangeJob], None]] = field(default_factory=list)
     """Called for changes that were written."""
-    on_smaller: list[Callable[[str, bool], None]] = field(default_factory=list)
-    """Called for each halt and scale-in: the job, and whether it was written."""
-    waits: Callable[[str], bool] = field(default_factory=lambda: lambda job: False)
-    """Whether a job may not grow yet; then `grow` is called."""
 
     def send(self, plan: Plan, now: float) -> None:
         """Carry out a plan's sizes, reserved room and notes."""
@@ -111,7 +109,7 @@ class Resizes:
             with isolated(RESIZE, change.job):
                 sent = self._go_down(change, notes)
             if not sent:
-                self._tell_smaller(change.job, written=False)
+                self._limited.shrunk(change.job, accepted=False)
         for change in up:
             with isolated(RESIZE, change.job):
                 prepared = self._prepare(change, notes)
@@ -147,21 +145,17 @@ class Resizes:
                 self._dodged[change.job] += isinstance(outcome.error, Conflict)
             else:
                 self._dodged.pop(change.job, None)
-            self._tell_smaller(change.job, written=not isinstance(outcome, Failed))
+            self._limited.shrunk(change.job, accepted=not isinstance(outcome, Failed))
             self._go_up()
 
         self._submit(prepared.work, arrived)
         return True
 
-    def _tell_smaller(self, job: str, written: bool) -> None:
-        for listener in self.on_smaller:
-            listener(job, written)
-
     def _go_up(self) -> None:
         """Send starts and scale-outs, unless a halt or scale-in is not done yet."""
         if self._going_down:
             return
-        for job in [job for job in self._waiting if not self.waits(job)]:
+        for job in [job for job in self._waiting if not self._limited.holds_job(job)]:
             prepared = self._waiting.pop(job)
             self._submit(prepared.work, partial(self._grown, job, prepared))
 
@@ -190,7 +184,7 @@ class Resizes:
     def _cancel(self, job: str) -> None:
         prepared = self._waiting.pop(job)
         self._noted.pop(job, None)
-        self._cache.forget_job(prepared.identity)
+        self._cache.picture.elastic.assumed.forget(prepared.identity)
         self._cache.pool_times.settle(job, made=False)
 
     def _prepare(self, change: Change, notes: dict[str, Note], *, firm: bool = False) -> Prepared | None:
@@ -221,7 +215,7 @@ class Resizes:
         if isinstance(outcome, Failed):
             self._noted.pop(job, None)
             if assumed is not None:
-                self._cache.forget_job(identity)
+                self._cache.picture.elastic.assumed.forget(identity)
         elif outcome.version and assumed is not None:
             self._cache.picture.elastic.wrote(identity, assumed, outcome.version)
 
@@ -240,7 +234,7 @@ class Resizes:
 
     def _assume(self, found: ElasticJob, size: int, suspended: bool, kept: Kept, reserved: Reserved) -> AssumedJob:
         assumed = AssumedJob(found.item.metadata.uid, size, suspended, kept, reserved)
-        self._cache.picture.elastic.assume(found.identity, assumed)
+        self._cache.picture.elastic.assumed.assume(found.identity, assumed)
         return assumed
 
     # -- notes and reserved room
