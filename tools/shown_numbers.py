@@ -34,9 +34,10 @@ from maar.kube.write import events, executor, patience
 from maar.model import loads, text
 from maar.shards import map as shard_map
 from maar.shards import slots
+from maar.web import authentication
 from maar.web.api import asking, mirror, queries, recordings, writing
 from maar.web.api import limits as web
-from maar.web.front import access, answers, routes
+from maar.web.front import answers, routes
 from maar.web.front import limits as front
 from maar.web.workers import pool
 
@@ -156,7 +157,7 @@ QUOTES = (
     quote("metrics.md", "an unused connection | {} s |", FRONT.idle_seconds),
     quote("metrics.md", "has not answered for {} s", FRONT.hung_seconds),
     quote("reports.md", "may send {} measurements a second ({} at once)", *both(FRONT.measurements_each)),
-    quote("reports.md", "believes the answer for {} minutes", access.GOOD_SECONDS / 60),
+    quote("reports.md", "believes the answer for {} s", authentication.SECONDS),
     # HTTP of `maar web`
     quote("web.md", "| connections | {} |", WEB.connections),
     quote("web.md", "connections of one address | {} |", WEB.connections_each),

@@ -123,8 +123,9 @@ async def answering(
         parts.push_async_callback(known.close)
         mirror = Mirror(api, options.settings, config, brakes, known, every=options.every)
         parts.push_async_callback(mirror.close)
-        guard = Guard(limits or Limits())
-        access = Access(api, anonymous=options.anonymous, clock=options.clock)
+        limits = limits or Limits()
+        guard = Guard(limits)
+        access = Access(api, anonymous=options.anonymous, limits=limits, clock=options.clock)
         names = options.names or sorted(options.settings.scheduler_names)
         queues = mirror.observer.picture.objects.of(QUEUES)
         writer = Writer(api, names, lambda: list(queues.values())) if options.allow_writes else None
