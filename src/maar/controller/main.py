@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 import re
@@ -19,24 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from maar.controller.observer import Observer, when_it_answers
-from maar.controller.process import (
-    LEASE_NAMESPACE,
-    NAME,
-    RunError,
-    Sources,
-    hello,
-    return_memory,
-    run_process,
-    sources_of,
-    until_stopped,
-)
+from maar.controller.process import LEASE_NAMESPACE, NAME, RunError, Sources, access_of, live, run_process, sources_of
 from maar.controller.scheduler import Scheduler
 from maar.controller.settings.settings import Observing
 from maar.controller.shards.membership import Membership, together
 from maar.controller.shards.moving import LostShard
 from maar.history.address import default_address
 from maar.history.history import History
-from maar.kube.client.access import load_access
 from maar.kube.client.api import Api
 from maar.kube.client.backoff import cancel
 from maar.kube.client.errors import Forbidden
@@ -82,26 +70,16 @@ def run(options: Options, web: Web | None = None) -> None:
 
 
 async def _run(options: Options, sources: Sources, web: Web | None) -> None:
-    access, config, history = load_access(options.kubeconfig, options.context), sources.config, sources.history
-    hello(access, options.settings)
-    async with contextlib.AsyncExitStack() as parts:
-        parts.callback(logger.info, "stopped")
-        api = await Api.open(access)
-        parts.push_async_callback(api.close)
-        in_flight = options.settings.in_flight
-        intents = Intents(2 * in_flight, 4 * in_flight, announcing=options.settings.announce)
-        scheduler = Scheduler(api, options.settings, config, sources.brakes, options.record, history, intents)
-        history.start()
-        parts.push_async_callback(history.close)
-        parts.push_async_callback(scheduler.close)
-        config.on_refused.append(lambda problems: _tell_refused(scheduler, options, problems))
-        if web is not None:
-            await parts.enter_async_context(web(scheduler, history, scheduler))
-        works = [_work(api, scheduler, intents, options), scheduler.failed(), return_memory()]
-        if (brake_file := sources.brake_file) is not None:
-            brake_file.on_changed += [scheduler.look_again, scheduler.publisher.look]
-            works.append(brake_file.watch())
-        await until_stopped(works)
+    api = await Api.open(access_of(options))
+    config, brakes, brake_file, history = sources
+    in_flight = options.settings.in_flight
+    intents = Intents(2 * in_flight, 4 * in_flight, announcing=options.settings.announce)
+    scheduler = Scheduler(api, options.settings, config, brakes, options.record, history, intents)
+    config.on_refused.append(lambda problems: _tell_refused(scheduler, options, problems))
+    if brake_file is not None:
+        brake_file.on_changed.append(scheduler.publisher.look)
+    served = None if web is None else web(scheduler, history, scheduler)
+    await live(scheduler, api, sources, served, partial(_work, api, scheduler, intents, options))
 
 
 def _tell_refused(scheduler: Scheduler, options: Options, problems: list[str]) -> None:

@@ -21,7 +21,6 @@ from maar.controller.clock import Clock
 from maar.controller.history.knowledge import Learner, learnt_from, length_of
 from maar.controller.loads.gatherer import Gatherer
 from maar.controller.loop import Loop
-from maar.controller.process import BackgroundTaskFailed
 from maar.controller.record import Recorder
 from maar.controller.settings.brakes import Brakes
 from maar.controller.settings.config_file import ConfigFile
@@ -54,6 +53,10 @@ async def when_it_answers(ask: Callable[[], Awaitable[T]]) -> T:
         except NOT_NOW as error:
             logger.warning("the API server does not answer yet: %s", error)
             await asyncio.sleep(backoff.next(error.retry_after))
+
+
+class BackgroundTaskFailed(Exception):
+    """A task that decisions depend on has ended unexpectedly."""
 
 
 class Observer:

@@ -12,20 +12,23 @@ import gc
 import logging
 import signal
 from asyncio.sslproto import SSLProtocol
-from collections.abc import Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable
+from contextlib import AbstractAsyncContextManager
 from typing import Any, NamedTuple
 
 from maar import __version__
 from maar.config.file import ConfigError
+from maar.controller.observer import BackgroundTaskFailed, Observer
 from maar.controller.settings.brake_file import BrakeFile
 from maar.controller.settings.brakes import Brakes
 from maar.controller.settings.config_file import ConfigFile
-from maar.controller.settings.settings import Observing, Settings
+from maar.controller.settings.settings import Observing
 from maar.history.errors import BadAddress
 from maar.history.history import History
-from maar.kube.client.access import Access
+from maar.kube.client.access import Access, load_access
 from maar.kube.client.backoff import cancel
 from maar.kube.client.errors import AccessError, ApiError
+from maar.kube.client.reader import Reader
 
 logger = logging.getLogger("maar")
 
@@ -41,16 +44,15 @@ TRIM_EVERY = 30.0
 every cycle frees many small blocks between those that stay."""
 
 
+Work = Coroutine[Any, Any, None]
+
+
 class RunError(Exception):
     """Why Maar could not start, or had to stop."""
 
 
 class BadOptions(RunError):
     """A file or an address that Maar was started with cannot be used."""
-
-
-class BackgroundTaskFailed(Exception):
-    """A task that decisions depend on has ended unexpectedly."""
 
 
 class Sources(NamedTuple):
@@ -64,7 +66,7 @@ class Sources(NamedTuple):
 
 def sources_of(options: Observing, default_history: str, *, write: bool) -> Sources:
     """Read the files of a process. `write`: whether it records what happens in the history."""
-    with _usable():
+    try:
         brakes = Brakes()
         return Sources(
             ConfigFile(options.config, options.lenient),
@@ -72,19 +74,13 @@ def sources_of(options: Observing, default_history: str, *, write: bool) -> Sour
             None if options.brakes is None else BrakeFile(options.brakes, brakes),
             History(options.history or default_history, write=write),
         )
-
-
-@contextlib.contextmanager
-def _usable() -> Iterator[None]:
-    try:
-        yield
     except (ConfigError, BadAddress) as error:
         raise BadOptions(str(error)) from None
     except OSError as error:
         raise BadOptions(f"{error.filename}: {error.strerror}") from None
 
 
-def run_process(work: Coroutine[Any, Any, None], *more: type[Exception]) -> None:
+def run_process(work: Work, *more: type[Exception]) -> None:
     """Run until the work ends. Its expected errors, and `more` of them, are raised as `RunError`."""
     save_memory()
     expected: tuple[type[Exception], ...] = (AccessError, ApiError, BackgroundTaskFailed, *more)
@@ -98,10 +94,40 @@ def run_process(work: Coroutine[Any, Any, None], *more: type[Exception]) -> None
         raise RunError(f"{error.filename}: {error.strerror}") from None
 
 
-def hello(access: Access, settings: Settings) -> None:
-    """Log what a process begins with."""
-    names = " or ".join(sorted(settings.scheduler_names))
+def access_of(options: Observing) -> Access:
+    """How to reach the cluster of a process that decides for pods."""
+    access = load_access(options.kubeconfig, options.context)
+    names = " or ".join(sorted(options.settings.scheduler_names))
     logger.info("Maar %s on %s, for pods with schedulerName %s", __version__, access.server, names)
+    return access
+
+
+async def live(
+    observer: Observer,
+    api: Reader,
+    sources: Sources,
+    web: AbstractAsyncContextManager[None] | None,
+    work: Callable[[], Work],
+) -> None:
+    """Work, and serve HTTP, until stopped; then close everything."""
+    async with contextlib.AsyncExitStack() as parts:
+        parts.callback(logger.info, "stopped")
+        parts.push_async_callback(api.close)
+        sources.history.start()
+        parts.push_async_callback(sources.history.close)
+        parts.push_async_callback(observer.close)
+        if web is not None:
+            await parts.enter_async_context(web)
+        await until_stopped([work(), *beside(observer, sources)])
+
+
+def beside(observer: Observer, sources: Sources) -> list[Work]:
+    """What every process does besides its own work."""
+    works: list[Work] = [observer.failed(), return_memory()]
+    if sources.brake_file is not None:
+        sources.brake_file.on_changed.append(observer.look_again)
+        works.append(sources.brake_file.watch())
+    return works
 
 
 def save_memory() -> None:
@@ -119,7 +145,7 @@ async def return_memory() -> None:
             await asyncio.to_thread(trim, 0)
 
 
-async def until_stopped(works: Iterable[Coroutine[Any, Any, None]]) -> None:
+async def until_stopped(works: Iterable[Work]) -> None:
     """Run until SIGTERM or SIGINT, or until one of `works` ends; raises what it raised."""
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -153,8 +153,10 @@ class Scheduler(Observer):
             self.background(self._make_default_queue())
 
     async def _make_default_queue(self) -> None:
-        """Create the default queue if the server serves Volcano's queues."""
-        await self.informers[QUEUES].synced.wait()
+        """Create the default queue, unless it is there; the server serves Volcano's queues."""
+        if (informer := self.informers.get(QUEUES)) is None:
+            return
+        await informer.synced.wait()
         queue = QUEUES.document({"name": DEFAULT}, spec={"weight": 1, "reclaimable": True})
         backoff = Backoff(0.1, 30.0, random.Random(0))
         while QUEUES in self.informers and DEFAULT not in self.picture.objects.of(QUEUE_KIND):

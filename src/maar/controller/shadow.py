@@ -8,21 +8,20 @@ may run for weeks.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from pathlib import Path
 
 import msgspec
 
 from maar.controller.observer import Observer
-from maar.controller.process import Sources, hello, return_memory, run_process, sources_of, until_stopped
+from maar.controller.process import Sources, access_of, live, run_process, sources_of
 from maar.controller.settings.settings import Observing
 from maar.controller.snapshots.cycle import Cycle
 from maar.history.address import NONE
 from maar.history.history import History
-from maar.kube.client.access import load_access
 from maar.kube.client.reader import Reader
 from maar.model.tasks import Status
 from maar.model.words import count
@@ -134,23 +133,10 @@ def run(options: Options, web: Web | None = None) -> None:
 
 
 async def _run(options: Options, sources: Sources, web: Web | None) -> None:
-    access, history = load_access(options.kubeconfig, options.context), sources.history
-    hello(access, options.settings)
-    async with contextlib.AsyncExitStack() as parts:
-        parts.callback(logger.info, "stopped")
-        api = await Reader.open(access)
-        parts.push_async_callback(api.close)
-        observer = Observer(api, options.settings, sources.config, sources.brakes, options.record, history)
-        history.start()
-        parts.push_async_callback(history.close)
-        parts.push_async_callback(observer.close)
-        if web is not None:
-            await parts.enter_async_context(web(observer, history))
-        works = [_compare(observer), observer.failed(), return_memory()]
-        if sources.brake_file is not None:
-            sources.brake_file.on_changed.append(observer.look_again)
-            works.append(sources.brake_file.watch())
-        await until_stopped(works)
+    api = await Reader.open(access_of(options))
+    observer = Observer(api, options.settings, sources.config, sources.brakes, options.record, sources.history)
+    served = None if web is None else web(observer, sources.history)
+    await live(observer, api, sources, served, partial(_compare, observer))
 
 
 async def _compare(observer: Observer) -> None:

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from maar import __version__
-from maar.controller.process import BadOptions, Sources, return_memory, run_process, sources_of, until_stopped
+from maar.controller.process import BadOptions, Sources, beside, run_process, sources_of, until_stopped
 from maar.controller.settings.brakes import Brakes
 from maar.controller.settings.config_file import ConfigFile
 from maar.controller.settings.settings import Observing
@@ -73,7 +73,7 @@ def run(options: Options) -> None:
 
 
 async def _run(options: Options, sources: Sources, log: ForecastLog, certificate: Certificate | None) -> None:
-    config, brakes, brake_file, history = sources
+    config, brakes, _, history = sources
     access = load_access(options.kubeconfig, options.context)
     logger.info("Maar %s reads %s", __version__, access.server)
     api = await Reader.open(access)
@@ -85,12 +85,9 @@ async def _run(options: Options, sources: Sources, log: ForecastLog, certificate
         ):
             scheme, host = "http" if certificate is None else "https", options.address.host or "localhost"
             logger.info("serving at %s://%s:%d/", scheme, f"[{host}]" if ":" in host else host, port)
-            works = [mirror.run(), mirror.observer.failed(), return_memory()]
+            works = [mirror.run(), *beside(mirror.observer, sources)]
             if answers.keeper is not None:
                 works.append(answers.keeper.run())
-            if brake_file is not None:
-                brake_file.on_changed.append(mirror.observer.look_again)
-                works.append(brake_file.watch())
             if options.aggregated is not None:
                 assert options.tls_cert is not None
                 assert options.tls_key is not None

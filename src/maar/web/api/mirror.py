@@ -209,9 +209,7 @@ class Mirror:
 
     def node_of(self, pod: str) -> str | None:
         """The node of a pod now: empty while it waits, `None` if it is gone or leaves."""
-        tasks = None if self.moment is None else self.moment.tally.snapshot.tasks
-        row = None if tasks is None else tasks.number.get(pod)
-        task = None if tasks is None or row is None else tasks.tasks[row]
+        task = self.observer.cache.find(pod)
         if task is None or task.status is Status.RELEASING:
             return None
         return task.node if task.status not in (Status.PENDING, Status.NOMINATED) else ""
