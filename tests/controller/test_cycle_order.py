@@ -15,7 +15,6 @@ from maar.controller.settings.settings import Settings
 from maar.controller.snapshots.cache import Cache
 from maar.controller.snapshots.cycle import Cycle
 from maar.kube.picture.picture import Picture
-from maar.model.plan import Plan
 from maar.registry import catalog
 
 
@@ -26,8 +25,8 @@ class Sent:
         self.calls: list[str] = []
         self.left = asyncio.Event()
 
-    def send(self, plan: Plan, now: float, decided: float | None = None) -> None:
-        self.calls.append(f"send {len(plan.bind)}")
+    def send(self, cycle: Cycle, decided: float | None = None) -> None:
+        self.calls.append(f"send {len(cycle.plan.bind)}")
 
     async def all_answered(self, patience: float) -> None: ...
 

@@ -40,7 +40,7 @@ IN_A_THREAD = 20
 class Carrier(Protocol):
     """Carries out plans: the outbox."""
 
-    def send(self, plan: Plan, now: float, decided: float | None = None) -> None: ...
+    def send(self, cycle: Cycle, decided: float | None = None) -> None: ...
 
     async def all_sent(self, patience: float) -> None: ...
 
@@ -224,7 +224,7 @@ class Loop:
         # 5 apply
         if outbox is not None:
             self._cache.assume(decided)
-            outbox.send(decided, now, self._decided_at)
+            outbox.send(cycle, self._decided_at)
         resting = self._may_rest(cycle) if outbox is not None else frozenset(cycle.waits)
         if shards is not None:
             shards.after(taken, cycle)

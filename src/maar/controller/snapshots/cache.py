@@ -23,7 +23,7 @@ from maar.kube.picture.picture import Picture
 from maar.kube.read.state import latest
 from maar.model.facts import About, joined
 from maar.model.jobs import Estimate, Job
-from maar.model.plan import Plan, Wait
+from maar.model.plan import Bind, Evict, Nominate, Plan, Ungate, Wait
 from maar.model.snapshot import Changed, Cluster, Snapshot
 from maar.model.tasks import Status, Task
 
@@ -371,7 +371,7 @@ class Cache:
     def publish(self, number: int, plan: Plan, now: float) -> Cycle:
         """The cycle that decided `plan` on the last snapshot, for everyone who reads it."""
         own, skipped = self.own, self._skipped
-        pods = (*(b.task for b in plan.bind), *(e.task for e in plan.evict), *(n.task for n in plan.nominate))
+        decided: tuple[Bind | Evict | Nominate | Ungate, ...] = (*plan.bind, *plan.evict, *plan.nominate, *plan.ungate)
         # Skipped jobs wait for the same reasons as before. Another shard may have got the queue of one of them.
         waits = {job: wait for job, wait in self._waits.items() if job in skipped and own.has_job(job)}
         waits.update((wait.job, wait) for wait in plan.waiting)
@@ -385,7 +385,7 @@ class Cache:
             skipped=skipped,
             changed=MappingProxyType(self.changed),
             rebuilt=self.rebuilt,
-            pods=MappingProxyType({pod: self._tasks[pod] for pod in pods}),
+            pods=MappingProxyType({one.task: self._tasks[one.task] for one in decided}),
             own=own,
         )
 

@@ -39,7 +39,7 @@ class Cycle(msgspec.Struct, frozen=True):
     rebuilt: bool = False
     """Whether nodes or queues changed, or this is the first cycle: anything may be different."""
     pods: Mapping[str, Task] = NOTHING
-    """The pods that the plan binds, evicts or nominates, as the snapshot has them."""
+    """The pods that the plan binds, evicts, nominates or ungates, as the snapshot has them."""
     own: Own = EVERYTHING
 
     def everything(self) -> dict[str, Changed]:
