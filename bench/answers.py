@@ -121,7 +121,11 @@ class _Made:
 
     def pod(self, number: int, task: Task) -> dict[str, Any]:
         amounts = dict(task.shape.requests)
-        requests = {"cpu": str(amounts["cpu"] // 1000), "memory": f"{amounts['memory'] >> 30}Gi", GPU: str(amounts[GPU])}
+        requests = {
+            "cpu": str(amounts["cpu"] // 1000),
+            "memory": f"{amounts['memory'] >> 30}Gi",
+            GPU: str(amounts[GPU]),
+        }
         name = f"{self._name}-{number}"
         metadata = {
             "name": name,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 
 import msgspec
 
@@ -16,6 +15,7 @@ from maar.model.snapshot import Cluster
 from maar.model.tasks import Task
 from maar.whatif.answer import Decided, decided
 from maar.whatif.edit import Scene, job_of
+from maar.whatif.patience import GoOn, always
 from maar.whatif.place import Place, place_of
 from maar.whatif.started import Start
 from maar.whatif.unblock import Unblocked, unblock
@@ -65,7 +65,7 @@ def why(
     config: Config,
     now: float,
     job: str,
-    go_on: Callable[[], bool] = lambda: True,
+    go_on: GoOn = always,
     before: Decided | None = None,
 ) -> Why:
     """The answer about a job of the cluster; an `EditError` if there is none.
