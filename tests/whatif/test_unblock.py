@@ -25,6 +25,7 @@ from maar.whatif.changes import KINDS
 from maar.whatif.edit import Scene
 from maar.whatif.edits import in_words
 from maar.whatif.job_edits import HIGHEST, SetPriority
+from maar.whatif.patience import Effort
 from maar.whatif.started import Start
 from maar.whatif.unblock import Change, Unblocked, unblock
 
@@ -51,7 +52,7 @@ def test_each_decision_is_asked_for_and_nothing_is_decided_twice() -> None:
     scene = cluster(node("n1", gpu=8), gang("on", gpu=8, on=["n1"]), gang("mine", 1, gpu=8, created=50.0))
     asked = 0
 
-    def go_on(whole: bool) -> bool:
+    def go_on(effort: Effort) -> bool:
         nonlocal asked
         asked += 1
         return True
@@ -319,7 +320,7 @@ def test_the_search_ends_when_enough_is_found() -> None:
 def test_the_budget_ends_the_search() -> None:
     left = iter([True] * 3)
     scene = cluster(node("n1", gpu=4, unschedulable=True), node("n2", gpu=4), gang("mine", 3, gpu=4))
-    answer = unblock(scene, DEFAULT, 100.0, "ns/mine", lambda whole: next(left, False))
+    answer = unblock(scene, DEFAULT, 100.0, "ns/mine", lambda effort: next(left, False))
     assert not answer.complete
     assert answer.decisions <= 1 + 3 + len(answer.changes)
 

@@ -131,7 +131,7 @@ def end(search: Search) -> Edits:
         if search.works(_ended([name])):
             return _ended([name])
     found = search.smallest(names, _ended, MOST_ENDED)
-    return _ended(found) if found is not None and len(found) <= MOST_ENDED else None
+    return None if found is None else _ended(found)
 
 
 def _ended(names: Sequence[str]) -> list[Edit]:
@@ -206,8 +206,8 @@ PROMISING = (
     "open",
     "limit",
     "uncordon",
-    "share",
     "nodes",
+    "share",
 )
 """The kinds that are tried first, in this order; others follow. Changes of the job itself need no whole decision."""
 

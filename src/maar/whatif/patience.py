@@ -1,21 +1,45 @@
 """How long a search may take: the limit holds although a decision cannot be interrupted.
 
-The search asks before each decision. None begins that would end too late if it took as long as the longest one of its
-kind so far: decisions about all waiting jobs take much longer than those about one. The caller brings the clock.
+The search asks before each decision. None begins that would end too late if it took as long as the longest one of the
+same effort so far. The caller brings the clock.
 """
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-GoOn = Callable[[bool], bool]
-"""Whether there is time for one more decision; it is told whether that is a whole one."""
+
+class Effort(enum.Enum):
+    """How many waiting jobs a decision is about."""
+
+    ONE = enum.auto()
+    SOME = enum.auto()
+    ALL = enum.auto()
 
 
-def always(whole: bool) -> bool:
+GoOn = Callable[[Effort], bool]
+"""Whether there is time for one more decision."""
+PART = 0.5
+"""A first decision about some jobs is expected to take this part of a whole one. Tuned by hand."""
+USUAL = 1.0
+"""Seconds for a search, if nobody says how many. Tuned by hand."""
+
+
+def always(effort: Effort) -> bool:
     """No limit."""
     return True
+
+
+def never(effort: Effort) -> bool:
+    """No search."""
+    return False
+
+
+def usual(decision: float) -> float:
+    """Seconds for a search, where a whole decision takes this long."""
+    return max(USUAL, decision)
 
 
 @dataclass(eq=False, slots=True)
@@ -27,23 +51,23 @@ class Patience:
     longest: float | None = None
     """Seconds of a whole decision; `None`: the one is made between now and the first call."""
     _ends: float = field(init=False)
-    _last: tuple[float, bool] | None = field(init=False)
-    """When the last decision began, and whether it is a whole one."""
-    _longest: dict[bool, float] = field(init=False)
+    _last: tuple[float, Effort] | None = field(init=False)
+    """When the last decision began, and its effort."""
+    _longest: dict[Effort, float] = field(init=False)
 
     def __post_init__(self) -> None:
         now = self.clock()
         self._ends = now + self.seconds
-        self._last = (now, True) if self.longest is None else None
-        self._longest = {True: self.longest or 0.0, False: 0.0}
+        self._last = (now, Effort.ALL) if self.longest is None else None
+        self._longest = {} if self.longest is None else {Effort.ALL: self.longest}
 
-    def __call__(self, whole: bool = True) -> bool:
-        now = self.clock()
+    def __call__(self, effort: Effort = Effort.ALL) -> bool:
+        now, known = self.clock(), self._longest
         if self._last is not None:
-            begun, kind = self._last
-            self._longest[kind] = max(self._longest[kind], now - begun)
-            self._last = None
-        goes_on = now + self._longest[whole] < self._ends
-        if goes_on:
-            self._last = (now, whole)
+            begun, last = self._last
+            known[last] = max(known.get(last, 0.0), now - begun)
+        whole = known.get(Effort.ALL, 0.0)
+        unknown = {Effort.ONE: 0.0, Effort.SOME: whole * PART, Effort.ALL: whole}
+        goes_on = now + known.get(effort, unknown[effort]) < self._ends
+        self._last = (now, effort) if goes_on else None
         return goes_on
