@@ -51,6 +51,8 @@ ASKED = (0.1, 0.5, 0.9)
 DAY = 86400.0
 EDITED = ("spec", "containers", "image", "resources", "limits", "requests", "env", "name", "value", "schedulerName")
 CLASSES = {10: "low", 100: "middle", 1000: "high"}
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+"""An installed Maar has its bytecode."""
 SAMPLED = 0.02
 """Seconds between two looks at the processes of `maar web`."""
 
@@ -224,7 +226,7 @@ def question(command: str, job: str, kubeconfig: Path, *more: str) -> Cost:
     """Run a command, and read its answer."""
     asked = [sys.executable, "-m", "maar.cli.main", command, job, "-o", "json", "--kubeconfig", str(kubeconfig), *more]
     begun = time.monotonic()
-    with subprocess.Popen(asked, stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(asked, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=ENVIRONMENT) as process:
         assert process.stdout is not None
         text = process.stdout.read()
         _, status, usage = os.wait4(process.pid, 0)
@@ -280,17 +282,13 @@ def _family(pid: int) -> list[int]:
         return [pid]  # a child has just ended
 
 
-def alone(command: str, jobs: list[str], kubeconfig: Path) -> list[Cost]:
-    """The command reads the cluster itself."""
-    return [question(command, job, kubeconfig) for job in jobs]
-
-
 @contextmanager
 def web(kubeconfig: Path) -> Iterator[tuple[int, str]]:
     """A running `maar web` that has decided once: its process and its address."""
     log = kubeconfig.with_name("log")
     command = [sys.executable, "-m", "maar.cli.main", "web", "--port", "0", "--history", "none", "--anonymous"]
-    with log.open("w") as out, subprocess.Popen([*command, "--kubeconfig", str(kubeconfig)], stderr=out) as process:
+    command += ["--kubeconfig", str(kubeconfig)]
+    with log.open("w") as out, subprocess.Popen(command, stderr=out, env=ENVIRONMENT) as process:
         try:
             while not (found := re.search(r"serving at (http://\S+)/\n", log.read_text())):
                 assert process.poll() is None, log.read_text()

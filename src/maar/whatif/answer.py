@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -75,12 +75,21 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 def what_if(
-    cluster: Cluster, config: Config, now: float, edits: Sequence[Edit], standing: Standing | None = None
+    cluster: Cluster,
+    config: Config,
+    now: float,
+    edits: Sequence[Edit],
+    standing: Standing | None = None,
+    before: Callable[[], Decided] | None = None,
 ) -> Answer:
-    """What edits would change in the plan of this moment. An edit that cannot be made is an `EditError`."""
+    """What edits would change in the plan of this moment. An edit that cannot be made is an `EditError`.
+
+    `before` returns the plan without edits, if the caller has it.
+    """
     scene = Scene(cluster, config, standing)
     after = applied(scene, edits)
-    return difference(decided(scene, now), decided(after, now), in_words(scene, edits))
+    known = decided(scene, now) if before is None else before()
+    return difference(known, decided(after, now), in_words(scene, edits))
 
 
 def decided(scene: Scene, now: float) -> Decided:

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from maar.config.config import Config
 from maar.controller.reporting.subjects import subject_of
 from maar.controller.scheduler import Scheduler
-from maar.controller.settings.brakes import Brakes
+from maar.controller.settings.brakes import Brakes, BrakeSettings
 from maar.controller.settings.config_file import ConfigFile
 from maar.controller.settings.settings import Settings
 from maar.controller.snapshots import cycle as published
@@ -163,6 +163,7 @@ class Mirror:
         self.scheduler = Scheduler(only_reads, settings, config, brakes, None, history, None, clock)
         self._clock = clock
         self._config = config
+        self._brakes = brakes
         self._owners: dict[str, OwnerView] = {}
         self._shared: Sharing | None = None
         self.moment: Moment | None = None
@@ -207,6 +208,15 @@ class Mirror:
     def cluster(self) -> Cluster:
         """The last snapshot as plain data; only from the event loop."""
         return self.scheduler.cache.cluster()
+
+    def is_latest(self, moment: Moment) -> bool:
+        """Whether `cluster` is what a moment was decided on: the next decision may be under way."""
+        return self.scheduler.cache.latest is moment.tally.snapshot
+
+    @property
+    def is_braked(self) -> bool:
+        """Whether brakes may keep back a part of what is decided."""
+        return self._brakes is not None and self._brakes.settings != BrakeSettings()
 
     def node_of(self, pod: str) -> str | None:
         """The node of a pod now: empty while it waits, `None` if it is gone or leaves."""
