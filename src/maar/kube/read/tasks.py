@@ -88,6 +88,36 @@ def moved_on(before: Member, pod: Pod, nodes: Container[str]) -> Member | None:
     return msgspec.structs.replace(before, pod=pod, status=status, node=node, blocked=blocked, made=None, chosen=chosen)
 
 
+OF_LABELS = frozenset((*known.PREEMPTABLE, *known.COOLDOWN))
+"""What a pod may state in a label too."""
+
+
+def like_another(like: Member, pod: Pod, nodes: Container[str], now: float) -> Member | None:
+    """The member of a pod, from one with an equal template that was read just now; `None` if they may differ in more.
+
+    Most pods of a gang are equal but for their names: that is read without all the rest. The images of both must be on
+    the same nodes.
+    """
+    was, meta = like.pod, pod.metadata
+    spec, old = pod.spec, was.metadata
+    if spec.volumes or like.problem or like.unread or like.fills or old.annotations != meta.annotations:
+        return None
+    if old.labels != meta.labels and (
+        spec.affinity is not None
+        or spec.topology_spread_constraints
+        or not OF_LABELS.isdisjoint((*old.labels, *meta.labels))
+    ):
+        return None
+    if was.spec != (spec if was.spec.node_name == spec.node_name else _without_node(was.spec, spec)):
+        return None
+    if was.namespace != pod.namespace or not holds_the_same(was, pod):
+        return None
+    status, node, blocked = _stands(pod, like.draft, nodes, None)
+    created = seconds(meta.creation_timestamp, now)
+    state = {"status": status, "node": node, "blocked": blocked, "created": created}
+    return msgspec.structs.replace(like, pod=pod, **state, made=None, chosen=(), said=(None, None))
+
+
 def _without_node(was: PodSpec, now: PodSpec) -> PodSpec:
     return msgspec.structs.replace(now, node_name=was.node_name)
 
