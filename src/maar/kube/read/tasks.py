@@ -69,7 +69,7 @@ def moved_on(before: Member, pod: Pod, nodes: Container[str]) -> Member | None:
     Most of what watches say of pods is that they were bound and that they run: that is read without all the rest.
     """
     was, meta = before.pod, pod.metadata
-    if pod.spec.volumes or was.metadata.uid != meta.uid or before.blocked or before.problem:
+    if _has_claims(pod.spec) or was.metadata.uid != meta.uid or before.blocked or before.problem:
         return None
     if before.unread or before.fills:
         return None
@@ -100,7 +100,7 @@ def like_another(like: Member, pod: Pod, nodes: Container[str], now: float) -> M
     """
     was, meta = like.pod, pod.metadata
     spec, old = pod.spec, was.metadata
-    if spec.volumes or like.problem or like.unread or like.fills or old.annotations != meta.annotations:
+    if _has_claims(spec) or like.problem or like.unread or like.fills or old.annotations != meta.annotations:
         return None
     if old.labels != meta.labels and (
         spec.affinity is not None
@@ -116,6 +116,11 @@ def like_another(like: Member, pod: Pod, nodes: Container[str], now: float) -> M
     created = seconds(meta.creation_timestamp, now)
     state = {"status": status, "node": node, "blocked": blocked, "created": created}
     return msgspec.structs.replace(like, pod=pod, **state, made=None, chosen=(), said=(None, None))
+
+
+def _has_claims(spec: PodSpec) -> bool:
+    """Whether a pod has volumes that depend on other objects. Almost all pods have one that does not: their token."""
+    return any(v.persistent_volume_claim is not None or v.ephemeral is not None for v in spec.volumes)
 
 
 def _without_node(was: PodSpec, now: PodSpec) -> PodSpec:
