@@ -41,7 +41,7 @@ NAMESPACE = "default"
 @click.option(
     "--seconds", type=click.FloatRange(0), metavar="N",
     help="Time for the search of changes that would start the job; 0: no search. "
-    f"Default: {USUAL:g}, or as long as one decision takes here.",
+    f"Default: {USUAL:g}, or half as long as one decision takes here, if that is longer.",
 )  # fmt: skip
 def why(asked: Asked, job: str, paths: tuple[str, ...], now: float | None, seconds: float | None) -> None:
     """Show why a job waits, which jobs go first, and what would start it.

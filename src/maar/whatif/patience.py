@@ -21,10 +21,12 @@ class Effort(enum.Enum):
 
 GoOn = Callable[[Effort], bool]
 """Whether there is time for one more decision."""
-PART = 0.5
+PART = 0.3
 """A first decision about some jobs is expected to take this part of a whole one. Tuned by hand."""
-USUAL = 1.0
+USUAL = 0.5
 """Seconds for a search, if nobody says how many. Tuned by hand."""
+OF_DECISION = 0.5
+"""The same where decisions take long, as a part of one. Tuned by hand."""
 
 
 def always(effort: Effort) -> bool:
@@ -39,7 +41,7 @@ def never(effort: Effort) -> bool:
 
 def usual(decision: float) -> float:
     """Seconds for a search, where a whole decision takes this long."""
-    return max(USUAL, decision)
+    return max(USUAL, OF_DECISION * decision)
 
 
 @dataclass(eq=False, slots=True)

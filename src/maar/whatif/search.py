@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from itertools import combinations
 from typing import Generic, TypeVar
 
@@ -83,7 +84,10 @@ class Search:
         """Jobs that start without any change."""
         self._around = replace(scene.cluster, jobs=(), tasks=())
         self._mine = replace(scene, cluster=replace(self._around, jobs=(self.job,), tasks=tuple(self.tasks)))
-        self._later = assumed(self.before, self._around, now)
+
+    @cached_property
+    def _later(self) -> Snapshot | None:
+        return assumed(self.before, self._around, self._now)
 
     def decide(self, edits: Sequence[Edit]) -> Decided:
         """The plan with edits that work, by the decision that has shown it."""
