@@ -117,6 +117,7 @@ soak-shards: setup real ## kill, freeze and restart shards 100 times in 10 minut
 check: setup ## format, lint, types, import contracts, spelling
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/ruff check $(CODE)
+	$(BIN)/oxlint --deny-warnings src/maar/web/page
 	$(BIN)/mypy $(CODE)
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/codespell

@@ -123,7 +123,7 @@ def test_a_budget_leaves_fewer_roll_outs_and_says_how_many() -> None:
         return lambda: next(left, None) is not None
 
     scene: list[Part] = [node("n1", gpu=8), running("first", promise=600.0), gang("next", gpu=8, promise=50.0)]
-    some = made(*scene, may_go_on=after(4))
+    some = made(*scene, may_go_on=after(2))
     assert (2, 4) == (some.rollouts, some.wanted)
     assert some.jobs == made(*scene).jobs
     none = made(*scene, may_go_on=after(0)).of("ns/next")

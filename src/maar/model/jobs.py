@@ -95,7 +95,7 @@ class JobBudget(msgspec.Struct, frozen=True):
     percent: bool = False
     """Whether `amount` is a part of all its pods, in percent."""
     stays: bool = True
-    """True: so many must stay. False: so many may be missing."""
+    """True: the pods that must stay. False: the pods that may be missing."""
     problem: str = ""
     """Why it cannot be read; it then counts as missing."""
 
@@ -107,13 +107,13 @@ class JobBudget(msgspec.Struct, frozen=True):
 class Estimate(msgspec.Struct, frozen=True):
     """How long a job runs, by earlier runs of similar jobs: Maar's own evidence, unlike a promise of its owner.
 
-    Times count from its start, at its requested size. A job that has run longer than `most` may run for ever.
+    Times count from its start, at its requested size. Of a job that has run longer than `most`, little is known.
     """
 
     half: float
-    """Half of such jobs ended within so many seconds."""
+    """Half of such jobs ended within this time, in seconds."""
     most: float
-    """Nine in ten of such jobs ended within so many seconds."""
+    """Nine in ten of such jobs ended within this time, in seconds."""
     runs: int
     """How many runs of similar jobs it is made from."""
 
