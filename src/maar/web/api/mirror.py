@@ -162,7 +162,6 @@ class Mirror:
         self.observer = Observer(api, settings, config, brakes, None, history, clock)
         self._clock = clock
         self._config = config
-        self._brakes = brakes
         self._owners: dict[str, OwnerView] = {}
         self._shared: Sharing | None = None
         self.moment: Moment | None = None
@@ -215,7 +214,7 @@ class Mirror:
     @property
     def is_braked(self) -> bool:
         """Whether brakes may keep back a part of what is decided."""
-        return self._brakes is not None and self._brakes.settings != BrakeSettings()
+        return self.observer.brakes.settings != BrakeSettings()
 
     def node_of(self, pod: str) -> str | None:
         """The node of a pod now: empty while it waits, `None` if it is gone or leaves."""
