@@ -91,8 +91,9 @@ class Search:
 
     def decide(self, edits: Sequence[Edit]) -> Decided:
         """The plan with edits that work, by the decision that has shown it."""
-        if self._worked is None or self._worked[0] != msgspec.msgpack.encode(edits):
-            self._known.clear()
+        asked = msgspec.msgpack.encode(edits)
+        if self._worked is None or self._worked[0] != asked:
+            self._known.pop((asked, self._enough(edits)), None)
             assert self.works(edits)
         assert self._worked is not None
         return self._worked[1]
