@@ -11,7 +11,7 @@ import time
 import click
 import msgspec
 
-from maar.cli.asking.asked import Asked, asking, show
+from maar.cli.asking.asked import Asked, asking, searching, show
 from maar.cli.asking.detail import detail_text
 from maar.cli.support.exits import BadInput
 from maar.cli.support.manifests import as_moment, read_cluster
@@ -21,7 +21,7 @@ from maar.views.sight import ALL
 from maar.views.tally import Tally
 from maar.whatif.answer import decided
 from maar.whatif.edit import EditError, Scene
-from maar.whatif.patience import USUAL, Patience, usual
+from maar.whatif.patience import USUAL
 from maar.whatif.why import why as answer
 
 NAMESPACE = "default"
@@ -41,7 +41,7 @@ NAMESPACE = "default"
 @click.option(
     "--seconds", type=click.FloatRange(0), metavar="N",
     help="Time for the search of changes that would start the job; 0: no search. "
-    f"Default: {USUAL:g}, or half as long as one decision takes here, if that is longer.",
+    f"Default: {USUAL:g} of CPU time, or half of what one decision takes here, if that is longer.",
 )  # fmt: skip
 def why(asked: Asked, job: str, paths: tuple[str, ...], now: float | None, seconds: float | None) -> None:
     """Show why a job waits, which jobs go first, and what would start it.
@@ -69,7 +69,7 @@ def _from_files(asked: Asked, job: str, paths: tuple[str, ...], now: float | Non
     begun = time.monotonic()
     before = decided(Scene(given.cluster, config), at)
     took = time.monotonic() - begun
-    patience = Patience(usual(took) if seconds is None else seconds, time.monotonic, longest=took)
+    patience = searching(seconds, took)
     try:
         found = answer(given.cluster, config, at, key, patience, before)
     except EditError as error:

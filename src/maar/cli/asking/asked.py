@@ -254,8 +254,7 @@ class _Here:
 
     async def job(self, key: str, seconds: float | None, when: bool = False) -> JobAnswer:
         found = await self._look(when)
-        time_for_it = usual(found.seconds) if seconds is None else seconds
-        return found.job(key, Patience(time_for_it, time.monotonic, longest=found.seconds), when)
+        return found.job(key, searching(seconds, found.seconds), when)
 
     async def what_if(self, question: Question) -> WhatIfAnswer:
         return (await self._look(bool(question.seconds))).what_if(question)
@@ -286,6 +285,13 @@ class _Here:
             learned = await asyncio.to_thread(learned_from, self._asked.history, now)
             self.notes = (*self.notes, learned.note)
         return Here(reading, chosen.config, now, learned, chosen.brakes)
+
+
+def searching(seconds: float | None, decision: float) -> Patience:
+    """The time for a search, where one decision took this long. The default is CPU time: on a busy machine as much."""
+    if seconds is None:
+        return Patience(usual(decision), time.process_time, longest=decision)
+    return Patience(seconds, time.monotonic, longest=decision)
 
 
 def notes_about(reading: Reading, chosen: Chosen) -> tuple[str, ...]:
