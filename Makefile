@@ -11,7 +11,7 @@ CODE  := $(wildcard src tests bench tools)
 PIP   := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run examples test test-fast test-repeat fuzz soak soak-shards check format real browser screenshot manifests package image image-base image-pin test-image test-node node conformance bench bench-page bench-decide bench-backlog bench-election bench-elastic bench-policies bench-learning bench-learning-node bench-sim bench-forecast bench-cluster bench-http bench-web bench-size bench-writes bench-shards lock clean
+.PHONY: help setup run examples test test-fast test-repeat fuzz soak soak-shards check format real browser screenshot manifests package image image-base image-pin test-image test-node node conformance bench bench-page bench-decide bench-backlog bench-answers bench-election bench-elastic bench-policies bench-learning bench-learning-node bench-sim bench-forecast bench-cluster bench-http bench-web bench-size bench-writes bench-shards lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -126,13 +126,16 @@ format: setup ## format the code and mend what the linter can
 	$(BIN)/ruff check --fix-only $(CODE)
 	$(BIN)/ruff format $(CODE)
 
-bench: bench-decide bench-backlog bench-elastic bench-learning bench-sim bench-forecast bench-cluster bench-shards bench-http bench-web bench-size bench-writes bench-page ## run all benchmarks
+bench: bench-decide bench-backlog bench-answers bench-elastic bench-learning bench-sim bench-forecast bench-cluster bench-shards bench-http bench-web bench-size bench-writes bench-page ## run all benchmarks
 
 bench-decide: setup ## measure one decision: speed, idle cost, hopeless searches, memory
 	$(BIN)/python -m bench.decide
 
 bench-backlog: setup ## measure a decision on a full cluster on which thousands of gangs wait
 	$(BIN)/python -m bench.backlog
+
+bench-answers: setup ## measure what `maar why` and `maar when` cost on such a cluster, by themselves and from `maar web`
+	$(BIN)/python -m bench.answers
 
 bench-elastic: setup ## measure the plans for 10,000 elastic jobs on 10,000 GPUs, each algorithm
 	$(BIN)/python -m bench.elastic

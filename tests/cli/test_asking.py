@@ -125,7 +125,7 @@ def test_nodes_have_what_is_used_and_by_whom(kubeconfig: Path) -> None:
 
 
 def test_why_names_the_jobs_ahead_and_what_would_start_it(kubeconfig: Path) -> None:
-    text = ok(maar("why", "mine/waits", kubeconfig=kubeconfig))
+    text = ok(maar("why", "mine/waits", "--seconds", "60", kubeconfig=kubeconfig))
     assert text.startswith("mine/waits waits\n")
     assert "queue     red, place 2 of 2" in text
     assert f"{THEIRS}/waits" in text

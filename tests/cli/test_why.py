@@ -13,7 +13,8 @@ from maar.kube.picture.manifests import read
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
-NOW = ("--now", "2026-11-01T10:00:00Z")
+NOW = ("--now", "2026-11-01T10:00:00Z", "--seconds", "60")
+"""Time enough for every search, also on a busy machine."""
 
 
 def why(*arguments: str) -> Result:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from maar.whatif.patience import Patience
+from maar.whatif.patience import USUAL, Effort, Patience, usual
 
 
 class Hand:
@@ -51,3 +51,31 @@ def test_a_decision_before_the_first_question_counts() -> None:
     patience = Patience(10.0, hand)
     hand.at += 6.0
     assert not patience()
+
+
+def test_a_short_decision_may_begin_where_a_whole_one_may_not() -> None:
+    hand = Hand()
+    patience = Patience(10.0, hand, longest=8.0)
+    hand.at += 4.0
+    assert not patience(Effort.ALL)
+    assert patience(Effort.ONE)
+    hand.at += 0.5
+    assert patience(Effort.SOME), "at first a part of a whole one counts"
+    hand.at += 3.0
+    assert not patience(Effort.SOME), "then the longest one so far"
+    assert patience(Effort.ONE)
+    hand.at += 3.0
+    assert not patience(Effort.ONE)
+
+
+def test_the_time_after_a_refused_decision_counts_for_none() -> None:
+    hand = Hand()
+    patience = Patience(10.0, hand, longest=20.0)
+    assert not patience(Effort.ALL)
+    hand.at += 6.0
+    assert patience(Effort.ONE)
+
+
+@pytest.mark.parametrize(("decision", "expected"), [(0.0, USUAL), (0.1, USUAL), (4.0, 2.0)])
+def test_the_usual_time_grows_with_decisions(decision: float, expected: float) -> None:
+    assert expected == usual(decision)

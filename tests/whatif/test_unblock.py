@@ -25,6 +25,7 @@ from maar.whatif.changes import KINDS
 from maar.whatif.edit import Scene
 from maar.whatif.edits import in_words
 from maar.whatif.job_edits import HIGHEST, SetPriority
+from maar.whatif.patience import Effort
 from maar.whatif.started import Start
 from maar.whatif.unblock import Change, Unblocked, unblock
 
@@ -51,7 +52,7 @@ def test_each_decision_is_asked_for_and_nothing_is_decided_twice() -> None:
     scene = cluster(node("n1", gpu=8), gang("on", gpu=8, on=["n1"]), gang("mine", 1, gpu=8, created=50.0))
     asked = 0
 
-    def go_on() -> bool:
+    def go_on(effort: Effort) -> bool:
         nonlocal asked
         asked += 1
         return True
@@ -316,10 +317,43 @@ def test_the_search_ends_when_enough_is_found() -> None:
     assert few.decisions < every.decisions
 
 
+BACKLOG = cluster(
+    [node(f"n{i}", gpu=4) for i in range(2)],
+    [gang(f"on{i}", gpu=4, on=[f"n{i}"], priority=5) for i in range(2)],
+    [gang(f"first{i}", 2, gpu=4, created=1.0) for i in range(5)],
+    gang("mine", 2, gpu=4, created=50.0),
+)
+
+
+def test_a_change_of_the_job_itself_needs_no_whole_decision() -> None:
+    answer = unblock(BACKLOG, PREEMPT, 100.0, "ns/mine", lambda effort: effort is not Effort.ALL)
+    assert ["priority"] == [change.kind for change in answer.changes]
+    assert not answer.complete, "`nodes` would need one"
+
+
+def test_what_does_not_help_the_job_alone_needs_no_whole_decision() -> None:
+    wide = cluster(BACKLOG.nodes, gang("mine", 2, gpu=4, constraints={"node_selector": ()}, broken="no"))
+    efforts: list[Effort] = []
+
+    def go_on(effort: Effort) -> bool:
+        efforts.append(effort)
+        return True
+
+    answer = unblock(wide, PREEMPT, 100.0, "ns/mine", go_on)
+    assert ((), True) == (answer.changes, answer.complete)
+    assert {Effort.ONE} == set(efforts)
+
+
+def test_a_number_that_is_enough_alone_is_not_always_enough() -> None:
+    """Twelve nodes: jobs that go first take ten."""
+    answer = unblock(BACKLOG, ALLOCATE, 100.0, "ns/mine", most=len(KINDS))
+    assert "add 12 nodes like `n0`" in [change.words for change in answer.changes]
+
+
 def test_the_budget_ends_the_search() -> None:
     left = iter([True] * 3)
     scene = cluster(node("n1", gpu=4, unschedulable=True), node("n2", gpu=4), gang("mine", 3, gpu=4))
-    answer = unblock(scene, DEFAULT, 100.0, "ns/mine", lambda: next(left, False))
+    answer = unblock(scene, DEFAULT, 100.0, "ns/mine", lambda effort: next(left, False))
     assert not answer.complete
     assert answer.decisions <= 1 + 3 + len(answer.changes)
 

@@ -11,7 +11,7 @@ import time
 import click
 import msgspec
 
-from maar.cli.asking.asked import Asked, asking, show
+from maar.cli.asking.asked import Asked, asking, searching, show
 from maar.cli.asking.detail import detail_text
 from maar.cli.support.exits import BadInput
 from maar.cli.support.manifests import as_moment, read_cluster
@@ -21,7 +21,7 @@ from maar.views.sight import ALL
 from maar.views.tally import Tally
 from maar.whatif.answer import decided
 from maar.whatif.edit import EditError, Scene
-from maar.whatif.patience import Patience
+from maar.whatif.patience import USUAL
 from maar.whatif.why import why as answer
 
 NAMESPACE = "default"
@@ -39,10 +39,11 @@ NAMESPACE = "default"
     help="With -f: time of the decision, in RFC 3339 or in seconds since 1970. Default: now.",
 )  # fmt: skip
 @click.option(
-    "--seconds", type=click.FloatRange(0), default=10.0, show_default=True, metavar="N",
-    help="Time for the search of changes that would start the job; 0: no search.",
+    "--seconds", type=click.FloatRange(0), metavar="N",
+    help="Time for the search of changes that would start the job; 0: no search. "
+    f"Default: {USUAL:g} of CPU time, or half of what one decision takes here, if that is longer.",
 )  # fmt: skip
-def why(asked: Asked, job: str, paths: tuple[str, ...], now: float | None, seconds: float) -> None:
+def why(asked: Asked, job: str, paths: tuple[str, ...], now: float | None, seconds: float | None) -> None:
     """Show why a job waits, which jobs go first, and what would start it.
 
     NS/JOB is the namespace and the name of the job, as `maar jobs` shows it, or of the object that was submitted.
@@ -59,7 +60,7 @@ def why(asked: Asked, job: str, paths: tuple[str, ...], now: float | None, secon
     )
 
 
-def _from_files(asked: Asked, job: str, paths: tuple[str, ...], now: float | None, seconds: float) -> None:
+def _from_files(asked: Asked, job: str, paths: tuple[str, ...], now: float | None, seconds: float | None) -> None:
     at = time.time() if now is None else now
     names = click.get_current_context().get_parameter_source("names")
     ours = asked.names if names is not None and names.name == "COMMANDLINE" else ()
@@ -67,7 +68,8 @@ def _from_files(asked: Asked, job: str, paths: tuple[str, ...], now: float | Non
     key = job if "/" in job else f"{NAMESPACE}/{job}"
     begun = time.monotonic()
     before = decided(Scene(given.cluster, config), at)
-    patience = Patience(seconds, time.monotonic, longest=time.monotonic() - begun)
+    took = time.monotonic() - begun
+    patience = searching(seconds, took)
     try:
         found = answer(given.cluster, config, at, key, patience, before)
     except EditError as error:

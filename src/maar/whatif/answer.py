@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from maar.config.config import Config
+from maar.model.jobs import Job
 from maar.model.plan import Plan
 from maar.model.reasons import Reason
 from maar.model.snapshot import Cluster, Snapshot
@@ -74,20 +75,38 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 def what_if(
-    cluster: Cluster, config: Config, now: float, edits: Sequence[Edit], standing: Standing | None = None
+    cluster: Cluster,
+    config: Config,
+    now: float,
+    edits: Sequence[Edit],
+    standing: Standing | None = None,
+    before: Callable[[], Decided] | None = None,
 ) -> Answer:
-    """What edits would change in the plan of this moment. An edit that cannot be made is an `EditError`."""
+    """What edits would change in the plan of this moment. An edit that cannot be made is an `EditError`.
+
+    `before` returns the plan without edits, if the caller has it.
+    """
     scene = Scene(cluster, config, standing)
     after = applied(scene, edits)
-    return difference(decided(scene, now), decided(after, now), in_words(scene, edits))
+    known = decided(scene, now) if before is None else before()
+    return difference(known, decided(after, now), in_words(scene, edits))
 
 
-def decided(scene: Scene, now: float, reasons: bool = True) -> Decided:
-    """The plan for a scene; without `reasons` of waiting jobs it is made faster."""
-    snapshot = Snapshot(scene.cluster)
-    snapshot.is_read = reasons
+def decided(scene: Scene, now: float) -> Decided:
+    """The plan for a scene, with the reasons of waiting jobs."""
+    return decided_on(Snapshot(scene.cluster), scene, now)
+
+
+def decided_on(snapshot: Snapshot, scene: Scene, now: float) -> Decided:
+    """The plan for a snapshot, with the configuration of a scene."""
     plan = decide_as(scene.standing, snapshot, scene.config, now).plan
     return Decided(snapshot, plan, Outcome(snapshot, scene.config, plan))
+
+
+def started(of: Decided) -> frozenset[str]:
+    """The jobs that have waited for something, and have their minimum after the plan."""
+    jobs = (of.snapshot.jobs.jobs[row].key for row in of.snapshot.jobs.active)
+    return frozenset(key for key in jobs if of.outcome.of(key).ok)
 
 
 def difference(before: Decided, after: Decided, edits: Iterable[str] = ()) -> Answer:
@@ -120,12 +139,21 @@ def difference(before: Decided, after: Decided, edits: Iterable[str] = ()) -> An
     )
 
 
-def losers(before: Decided, after: Decided) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Jobs that lose pods or workers only by the second plan, and jobs that no longer start by it."""
-    found = difference(before, after)
-    smaller = {s.job for s in found.resized if s.after < min(s.before, s.now)}
-    lose = smaller.union(e.job for e in found.evicted)
-    return tuple(sorted(lose)), tuple(job for job in found.stays if job not in lose)
+def losers(before: Decided, after: Decided, starts: Collection[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Jobs that lose pods or workers only by the second plan, and those of `starts` that no longer start by it."""
+    evicted, spared = _evictions(after), _evictions(before)
+    there = [job for job in after.snapshot.jobs.jobs if job.elastic is not None]
+    sizes, planned = _sizes(before), _sizes(after)
+    lose = {job.key for job in there if planned[job.key] < min(sizes.get(job.key, 0), _now(job))}
+    lose.update(evicted[key].job for key in evicted.keys() - spared.keys())
+    known = after.snapshot.jobs.number
+    stays = (key for key in starts if key in known and key not in lose and not after.outcome.of(key).ok)
+    return tuple(sorted(lose)), tuple(sorted(stays))
+
+
+def _now(job: Job) -> int:
+    assert job.elastic is not None
+    return job.elastic.now
 
 
 def _moved(of: Decided) -> dict[str, str]:

@@ -24,7 +24,7 @@ from maar.whatif.edit import Edit, ended
 from maar.whatif.job_edits import HIGHEST, UNPLACED, EndJobs, Release, SetMinimum, SetPriority, SetQueue, SetRequest
 from maar.whatif.node_edits import MOST_NODES, AddNodesLike, EndReservation, Uncordon, copy_of
 from maar.whatif.queue_edits import LARGEST_WEIGHT, Field, OpenQueue, SetAmounts, SetQuota, SetWeight
-from maar.whatif.search import Search, bisected, least
+from maar.whatif.search import Search, bisected
 
 MOST_ENDED = 4
 """Jobs whose end is one change: nobody acts on a longer list. Tuned by hand."""
@@ -125,13 +125,13 @@ def end(search: Search) -> Edits:
         key=lambda j: (j.key not in size, j.priority, size.get(j.key, 0), -started.get(j.key, 0.0), j.key),
     )
     names = [job.key for job in order]
-    if not names or not search.works(_ended(names)):
+    if not names or not search.alone(_ended(names)):
         return None
     for name in names[:TRIED]:
         if search.works(_ended([name])):
             return _ended([name])
-    found = search.smallest(names, _ended)
-    return _ended(found) if found is not None and len(found) <= MOST_ENDED else None
+    found = search.smallest(names, _ended, MOST_ENDED)
+    return None if found is None else _ended(found)
 
 
 def _ended(names: Sequence[str]) -> list[Edit]:
@@ -163,8 +163,9 @@ def nodes(search: Search) -> Edits:
     waiting = sum(task.status in UNPLACED for task in search.cluster.tasks)
     unborn = sum(job.min_member for job in search.cluster.jobs if job.phase is Phase.PENDING)
     most = min(waiting + unborn + search.job.min_member, MOST_NODES)
+    alone = max(len(search.tasks), search.job.min_member)  # each of its pods has a node of its own
     for template in _templates(search):
-        if (edits := search.least(most, partial(_added, template))) is not None:
+        if (edits := search.least(most, partial(_added, template), alone)) is not None:
             return edits
     return None
 
@@ -194,7 +195,21 @@ KINDS: Mapping[str, Callable[[Search], Edits]] = {
     "nodes": nodes,
     "move": move,
 }
-"""All kinds of changes, in the order of the search."""
+"""All kinds of changes, in the order of the answer."""
+PROMISING = (
+    "release",
+    "minimum",
+    "priority",
+    "request",
+    "move",
+    "reservation",
+    "open",
+    "limit",
+    "uncordon",
+    "nodes",
+    "share",
+)
+"""The kinds that are tried first, in this order; others follow. Changes of the job itself need no whole decision."""
 
 
 # -- amounts that can be raised
@@ -251,11 +266,14 @@ def _lowest(search: Search, knobs: Sequence[Knob], values: Sequence[int], i: int
     """The smallest amount of one of several that works beside the values of the others, at most its own value."""
     knob = knobs[i]
 
+    def edits(value: int) -> list[Edit]:
+        return [other.to(value if n == i else values[n]) for n, other in enumerate(knobs)]
+
     def works(value: int) -> bool:
-        return search.works([other.to(value if n == i else values[n]) for n, other in enumerate(knobs)])
+        return search.works(edits(value))
 
     steps = -(-(knob.most - knob.now) // knob.step) + 1
-    n = least(steps, lambda n: works(knob.at(n)))
+    n = search.lowest(steps, lambda n: edits(knob.at(n)))
     if n is None:
         return values[i]
     low, high = max(knob.at(n - 1), knob.now), knob.at(n)

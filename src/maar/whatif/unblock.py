@@ -1,21 +1,23 @@
-"""What would start a waiting job: up to five changes of a fixed list, each shown to work by a whole decision.
+"""What would start a waiting job: the first five changes of a fixed list that are shown to work by a decision.
 
-No part of a change works, and its amount is the smallest that works. The search ends when five are found, when its
-budget ends, or with the list (`changes.KINDS`). "None found" is an answer.
+No part of a change works, and its amount is the smallest that works. The most promising kinds are tried first. The
+search ends when the first five of the list (`changes.KINDS`) are found, or when its budget ends. "None found" is an
+answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
 from maar.config.config import Config
 from maar.model.snapshot import Cluster
 from maar.whatif.answer import Decided, losers
-from maar.whatif.changes import KINDS
+from maar.whatif.changes import KINDS, PROMISING
 from maar.whatif.edit import Edit, Scene
 from maar.whatif.edits import in_words
+from maar.whatif.patience import GoOn, always
 from maar.whatif.search import OutOfBudget, Search
 from maar.whatif.started import Start
 
@@ -55,7 +57,7 @@ def unblock(
     config: Config,
     now: float,
     job: str,
-    go_on: Callable[[], bool] = lambda: True,
+    go_on: GoOn = always,
     *,
     most: int = MOST,
     before: Decided | None = None,
@@ -67,21 +69,24 @@ def unblock(
     search = Search(Scene(cluster, config), now, job, go_on, before)
     if search.start.ok:
         return Unblocked(search.start, decisions=search.decisions)
-    changes: list[Change] = []
+    names, found = list(KINDS), dict[str, Change]()
     complete = True
-    try:
-        for kind, find in KINDS.items():
-            edits = find(search) if len(changes) < most else None
+    for kind in (*PROMISING, *(name for name in names if name not in PROMISING)):
+        if sum(name in found for name in names[: names.index(kind)]) >= most:
+            continue  # it would not be shown
+        try:
+            edits = KINDS[kind](search)
             if edits is not None:
-                changes.append(_change(search, kind, edits))
-    except OutOfBudget:
-        complete = False
-    return Unblocked(search.start, tuple(changes), complete, search.decisions)
+                found[kind] = _change(search, kind, edits)
+        except OutOfBudget:
+            complete = False
+    changes = [found[name] for name in names if name in found]
+    return Unblocked(search.start, tuple(changes[:most]), complete, search.decisions)
 
 
 def _change(search: Search, kind: str, edits: Sequence[Edit]) -> Change:
     """The change with what it costs others; `edits` are known to work."""
     after = search.decide(edits)
-    evicts, delays = losers(search.before, after)
+    evicts, delays = losers(search.before, after, search.starts)
     words = " and ".join(in_words(search.scene, edits))
     return Change(kind, tuple(edits), words, after.outcome.of(search.job.key), evicts, delays)

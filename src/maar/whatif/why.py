@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 
 import msgspec
 
@@ -16,6 +15,7 @@ from maar.model.snapshot import Cluster
 from maar.model.tasks import Task
 from maar.whatif.answer import Decided, decided
 from maar.whatif.edit import Scene, job_of
+from maar.whatif.patience import GoOn, always
 from maar.whatif.place import Place, place_of
 from maar.whatif.started import Start
 from maar.whatif.unblock import Unblocked, unblock
@@ -65,7 +65,7 @@ def why(
     config: Config,
     now: float,
     job: str,
-    go_on: Callable[[], bool] = lambda: True,
+    go_on: GoOn = always,
     before: Decided | None = None,
 ) -> Why:
     """The answer about a job; an `EditError` if the cluster has no such job.
@@ -73,23 +73,30 @@ def why(
     `go_on` limits the search for changes. `before` is the plan of this moment with its reasons, if the caller has it.
     """
     scene = Scene(cluster, config)
-    asked = job_of(scene, job)
-    tasks = [task for task in cluster.tasks if task.job == job]
+    job_of(scene, job)
     found = before or decided(scene, now)
+    return told(found, config, now, job, unblock(cluster, config, now, job, go_on, before=found))
+
+
+def told(found: Decided, config: Config, now: float, job: str, searched: Unblocked | None = None) -> Why:
+    """The answer about a job of a decision, with what a search has found, if there was one."""
+    snapshot, start = found.snapshot, found.outcome.of(job)
+    row = snapshot.jobs.number[job]
+    asked, tasks = snapshot.jobs.jobs[row], snapshot.tasks_of(row)
     return Why(
         job,
         asked.queue,
         asked.priority,
-        found.outcome.of(job),
+        start,
         asked.waits_since,
         asked.min_member,
         _needs(asked, tasks),
         _declared(asked),
         dict(sorted(Counter(task.status.name.lower() for task in tasks).items())),
         _bounds(asked),
-        place_of(found.snapshot, config, now, job),
+        place_of(snapshot, config, now, job),
         _reasons(found, job),
-        unblock(cluster, config, now, job, go_on, before=found),
+        searched or Unblocked(start, complete=start.ok),
     )
 
 

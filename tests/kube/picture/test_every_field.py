@@ -241,6 +241,33 @@ def _is_followed(before: Json, after: Json) -> bool:
     return following is None or _uses(following) == _uses(Snapshot(scratch))
 
 
+@pytest.mark.parametrize("name", GONE)
+def test_pods_of_one_gang_are_read_together_as_alone(name: str) -> None:
+    """Most pods of a gang are equal; a field in which two differ is read of both."""
+    missed = [what for what, to in variants(base(name)) if _together(base(name), to) != _alone(base(name), to)]
+    assert [] == missed
+    assert _together(base(name), base(name)) == _alone(base(name), base(name))
+
+
+def _numbered(*items: Json) -> list[Json]:
+    return [
+        {**item, "metadata": {**item["metadata"], "name": f"p-{i}", "uid": f"u{i}"}} for i, item in enumerate(items)
+    ]
+
+
+def _together(*items: Json) -> Json:
+    return normal(from_scratch([*AROUND, *_numbered(*items)], MAAR, NOW))
+
+
+def _alone(*items: Json) -> Json:
+    picture = Picture(MAAR, settling=None)
+    for item in (*AROUND, *_numbered(*items)):
+        picture.put(*decoded(item))
+        picture.read_short()
+        around = picture.take(NOW).around
+    return normal(picture.cluster(around))
+
+
 def _uses(snapshot: Snapshot) -> list[dict[str, int]]:
     """What is used of each node."""
     return [{k: v for k, v in snapshot.axes.amounts(row).items() if v} for row in snapshot.used.tolist()]

@@ -20,6 +20,7 @@ from maar.cli.asking.learned import Learned, learned_from
 from maar.cli.asking.reading import Reading, read
 from maar.cli.asking.server import AGGREGATED, There, server_access
 from maar.cli.support.exits import BadInput, CannotRun
+from maar.cli.support.garbage import no_garbage
 from maar.cli.support.inputs import CONTEXT, KUBECONFIG, LENIENT, WIDE_OUTPUT
 from maar.cli.support.output import say, say_json, tell
 from maar.controller.process import LEASE_NAMESPACE, NAME
@@ -35,7 +36,7 @@ from maar.web.api.answers import JobAnswer, JobsAnswer, NodesAnswer, QueuesAnswe
 from maar.web.api.asking import Question
 from maar.web.api.errors import Refused
 from maar.web.api.roots import PREFIX, ROOT
-from maar.whatif.patience import Patience
+from maar.whatif.patience import Patience, usual
 
 AGAIN = 5.0
 """Seconds between two answers of `--watch`: each is a whole list of the cluster. Tuned by hand."""
@@ -57,7 +58,8 @@ class Source(Protocol):
 
     async def nodes(self) -> NodesAnswer: ...
 
-    async def job(self, key: str, seconds: float, when: bool = False) -> JobAnswer: ...
+    async def job(self, key: str, seconds: float | None, when: bool = False) -> JobAnswer:
+        """Everything about a job, after a search for changes, or with `when` a forecast; `None`: the usual time."""
 
     async def what_if(self, question: Question) -> WhatIfAnswer: ...
 
@@ -162,7 +164,8 @@ def show(asked: Asked, question: Callable[[Source], Awaitable[T]], text: Callabl
         told: tuple[str, ...] = ()
         async with opened(asked) as source:
             while True:
-                found = await question(source)
+                with no_garbage():
+                    found = await question(source)
                 if source.notes != told:
                     told = source.notes
                     for note in told:
@@ -249,9 +252,9 @@ class _Here:
     async def nodes(self) -> NodesAnswer:
         return (await self._look()).nodes()
 
-    async def job(self, key: str, seconds: float, when: bool = False) -> JobAnswer:
+    async def job(self, key: str, seconds: float | None, when: bool = False) -> JobAnswer:
         found = await self._look(when)
-        return found.job(key, Patience(seconds, time.monotonic, longest=found.seconds), when)
+        return found.job(key, searching(seconds, found.seconds), when)
 
     async def what_if(self, question: Question) -> WhatIfAnswer:
         return (await self._look(bool(question.seconds))).what_if(question)
@@ -282,6 +285,13 @@ class _Here:
             learned = await asyncio.to_thread(learned_from, self._asked.history, now)
             self.notes = (*self.notes, learned.note)
         return Here(reading, chosen.config, now, learned, chosen.brakes)
+
+
+def searching(seconds: float | None, decision: float) -> Patience:
+    """The time for a search, where one decision took this long. The default is CPU time: on a busy machine as much."""
+    if seconds is None:
+        return Patience(usual(decision), time.process_time, longest=decision)
+    return Patience(seconds, time.monotonic, longest=decision)
 
 
 def notes_about(reading: Reading, chosen: Chosen) -> tuple[str, ...]:

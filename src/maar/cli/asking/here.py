@@ -49,10 +49,11 @@ from maar.web.forecasting.rolling import answered as played
 from maar.web.forecasting.view import forecast_view, trusted, with_forecasts, with_shifts
 from maar.whatif.answer import Decided, decided
 from maar.whatif.edit import Scene
+from maar.whatif.patience import Patience, never
 from maar.whatif.why import why
 
-FEW = 8
-"""Roll-outs of a forecast without history: they differ little, since only declared limits count. Tuned by hand."""
+FEW = 1
+"""Roll-outs of a forecast without history: only declared limits count, so all of them would be equal."""
 
 
 class NotDecided(Exception):
@@ -114,18 +115,18 @@ class Here:
         items = node_views(self.tally, self.sight)
         return NodesAnswer(**self._stamp, items=items, total=len(items))
 
-    def job(self, key: str, go_on: Callable[[], bool], when: bool = False) -> JobAnswer:
-        """Everything about a job. `go_on` limits the search for changes, or with `when` the forecast instead of it."""
+    def job(self, key: str, patience: Patience, when: bool = False) -> JobAnswer:
+        """Everything about a job, after a search for changes, or with `when` a forecast instead of it."""
         try:
             key = job_named(self.tally, key, self.sight)
         except NoJob as error:
             raise NoJob(f"`{key}`: {error}") from None
         whole = self._reading.whole
-        search = go_on if whole and not when else lambda: False
+        search = patience if whole and not when else never
         found = why(self._cluster, self._config, self._now, key, search, self._decided)
         predicted = ForecastView(words="unknown: you may not list all nodes and pods")
         if whole:
-            predicted = self._forecast(key, go_on) if when else ForecastView(words="unknown")
+            predicted = self._forecast(key, patience) if when else ForecastView(words="unknown")
         detail = job_detail(self.tally, found, self.sight, forecast=predicted)
         return JobAnswer(**self._stamp, detail=detail if whole else self._undecided(detail))
 

@@ -82,12 +82,13 @@ class There:
     async def queues(self) -> QueuesAnswer:
         return await self._all("/queues", QueuesAnswer)
 
-    async def job(self, key: str, seconds: float, when: bool = False) -> JobAnswer:
+    async def job(self, key: str, seconds: float | None, when: bool = False) -> JobAnswer:
         """Everything about a job; the forecast is the server's. `when` needs no search for changes."""
         namespace, _, name = key.partition("/")
         path = f"/jobs/{quote(namespace, safe='')}/{quote(name, safe='')}"
-        search = bool(seconds) and not when
-        asked = {"unblock": "true" if search else "false", **({"budget": f"{min(seconds, 10):g}"} if search else {})}
+        search = seconds != 0 and not when
+        budget = {"budget": f"{min(seconds, 10):g}"} if search and seconds is not None else {}
+        asked = {"unblock": "true" if search else "false", **budget}
         return await self._get(path, JobAnswer, **asked)
 
     async def what_if(self, question: Question) -> WhatIfAnswer:

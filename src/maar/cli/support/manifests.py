@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 import click
 
+from maar.cli.support.garbage import no_garbage
 from maar.cli.support.inputs import read_text, source_of
 from maar.cli.support.output import tell
 from maar.config.config import Config
@@ -60,7 +59,7 @@ def read_cluster(
 ) -> tuple[Config, Manifests, list[str]]:
     """The configuration, the cluster, and all warnings, which are also written to standard error."""
     config, warnings = chosen_config(config_file, lenient)
-    with _no_garbage():
+    with no_garbage():
         given = read(paths, frozenset(names) if names else None, now)
     warnings += given.warnings
     if not given.cluster.nodes:
@@ -70,13 +69,3 @@ def read_cluster(
     if given.ignored:
         tell(f"ignored: {', '.join(f'{count} {kind}' for kind, count in given.ignored.items())}")
     return config, given, warnings
-
-
-@contextmanager
-def _no_garbage() -> Iterator[None]:
-    """Disable the garbage collector: it takes almost half of the reading time and finds nothing."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()

@@ -26,7 +26,7 @@ from maar.kube.read.requests import room_taken
 from maar.kube.read.shapes import Shapes, names_of, selectors_of
 from maar.kube.read.storage.state import Storage
 from maar.kube.read.storage.volumes import needs
-from maar.kube.read.tasks import Member, member, moved_on, unread_member
+from maar.kube.read.tasks import Member, like_another, member, moved_on, unread_member
 from maar.kube.wire.errors import FieldError
 from maar.kube.wire.pods import Pod
 from maar.model.nodes import Node
@@ -67,6 +67,8 @@ class Pods:
     """Pods that take all of a resource on their nodes, because what they request cannot be read."""
     _redraft: set[str] = field(default_factory=set)
     """Pods whose shape must be made again although their object is the same."""
+    _models: dict[str, Member] = field(default_factory=dict)
+    """While pods are read: the last one of each stem of names, because the pods of a gang are mostly alike."""
     _unborn: dict[Identity, list[str]] = field(default_factory=dict)
     """The pods of suspended jobs that use claims, by the gang that they will be."""
 
@@ -129,6 +131,7 @@ class Pods:
 
     def read(self, now: float) -> None:
         """Read the changed pods, and enter them in the roster."""
+        self._models.clear()
         if self.outdated:
             self._prepare()
         self._note_claims()
@@ -147,6 +150,7 @@ class Pods:
             self._roster.enter(key, self._identity(key, made), now)
         self.dirty.clear()
         self._redraft.clear()
+        self._models.clear()
         self.shapes.tidy(len(self.members), (m.draft for m in self.members.values()))
 
     def unborn(self, gang: Identity, pods: Iterable[Pod], images: Collection[str], now: float) -> list[Member]:
@@ -249,10 +253,22 @@ class Pods:
         return self._overlaid(key, unread_member(pod, reason, now, foreign, room) if reason else made)
 
     def _member(self, key: str, pod: Pod, now: float, foreign: bool) -> Member:
+        stem, images = key.rpartition("-")[0], self._images.use(key, names_of(pod.spec))
+        model = self._models.get(stem)
+        if model is not None and model.foreign == foreign and model.draft.images == images:
+            like = like_another(model, pod, self._nodes, now)
+            if like is not None:
+                self._problems.valid(PODS, key)
+                return like
+        made = self._made(key, pod, now, foreign, images)
+        self._models[stem] = made
+        return made
+
+    def _made(self, key: str, pod: Pod, now: float, foreign: bool, images: tuple[str, ...]) -> Member:
         volumes = needs(self._storage, pod, self._nodes) if pod.spec.volumes else None
         too_much = ""
         try:
-            draft = self.shapes.draft(pod, volumes, self._images.use(key, names_of(pod.spec)))
+            draft = self.shapes.draft(pod, volumes, images)
         except TooMuch as error:
             draft, too_much = self.shapes.bare(pod), str(error)  # what it requests is known, so its node stays open
         made = member(pod, draft, self.priorities, self._nodes, now, foreign, volumes)

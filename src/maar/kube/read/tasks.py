@@ -69,7 +69,7 @@ def moved_on(before: Member, pod: Pod, nodes: Container[str]) -> Member | None:
     Most of what watches say of pods is that they were bound and that they run: that is read without all the rest.
     """
     was, meta = before.pod, pod.metadata
-    if pod.spec.volumes or was.metadata.uid != meta.uid or before.blocked or before.problem:
+    if _has_claims(pod.spec) or was.metadata.uid != meta.uid or before.blocked or before.problem:
         return None
     if before.unread or before.fills:
         return None
@@ -86,6 +86,41 @@ def moved_on(before: Member, pod: Pod, nodes: Container[str]) -> Member | None:
     status, node, blocked = _stands(pod, before.draft, nodes, None)
     chosen = before.chosen if node else ()
     return msgspec.structs.replace(before, pod=pod, status=status, node=node, blocked=blocked, made=None, chosen=chosen)
+
+
+OF_LABELS = frozenset((*known.PREEMPTABLE, *known.COOLDOWN))
+"""What a pod may state in a label too."""
+
+
+def like_another(like: Member, pod: Pod, nodes: Container[str], now: float) -> Member | None:
+    """The member of a pod, from one with an equal template that was read just now; `None` if they may differ in more.
+
+    Most pods of a gang are equal but for their names: that is read without all the rest. The images of both must be on
+    the same nodes.
+    """
+    was, meta = like.pod, pod.metadata
+    spec, old = pod.spec, was.metadata
+    if _has_claims(spec) or like.problem or like.unread or like.fills or old.annotations != meta.annotations:
+        return None
+    if old.labels != meta.labels and (
+        spec.affinity is not None
+        or spec.topology_spread_constraints
+        or not OF_LABELS.isdisjoint((*old.labels, *meta.labels))
+    ):
+        return None
+    if was.spec != (spec if was.spec.node_name == spec.node_name else _without_node(was.spec, spec)):
+        return None
+    if was.namespace != pod.namespace or not holds_the_same(was, pod):
+        return None
+    status, node, blocked = _stands(pod, like.draft, nodes, None)
+    created = seconds(meta.creation_timestamp, now)
+    state = {"status": status, "node": node, "blocked": blocked, "created": created}
+    return msgspec.structs.replace(like, pod=pod, **state, made=None, chosen=(), said=(None, None))
+
+
+def _has_claims(spec: PodSpec) -> bool:
+    """Whether a pod has volumes that depend on other objects. Almost all pods have one that does not: their token."""
+    return any(v.persistent_volume_claim is not None or v.ephemeral is not None for v in spec.volumes)
 
 
 def _without_node(was: PodSpec, now: PodSpec) -> PodSpec:

@@ -7,7 +7,7 @@ names others. Objects to add come as manifests, which are read as `maar plan` re
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Annotated, Any, get_args
 
 import msgspec
@@ -26,7 +26,7 @@ from maar.shards.shard import Standing
 from maar.views.answers import WhatIfView, what_if_view
 from maar.views.sight import Sight
 from maar.web.api.errors import Refused
-from maar.whatif.answer import what_if
+from maar.whatif.answer import Decided, what_if
 from maar.whatif.config_edits import SetAlgorithm, UseConfig
 from maar.whatif.edit import Edit, EditError, Scene
 from maar.whatif.edits import applied
@@ -156,12 +156,22 @@ def edits_of(
     return edits
 
 
-def decided_with(edits: list[Edit], added: int, scene: Scene, now: float, sight: Sight) -> tuple[WhatIfView, Scene]:
-    """What edits change, for one viewer, and the scene with them; `added` come from manifests, and are the first."""
+def decided_with(
+    edits: list[Edit],
+    added: int,
+    scene: Scene,
+    now: float,
+    sight: Sight,
+    before: Callable[[], Decided] | None = None,
+) -> tuple[WhatIfView, Scene]:
+    """What edits change, for one viewer, and the scene with them; `added` come from manifests, and are the first.
+
+    `before` returns the plan without edits, if it is known.
+    """
     known = frozenset(job.namespace for job in scene.cluster.jobs)
     try:
-        view = what_if_view(what_if(scene.cluster, scene.config, now, edits, scene.standing), sight, known)
-        return view, applied(scene, edits)
+        answer = what_if(scene.cluster, scene.config, now, edits, scene.standing, before)
+        return what_if_view(answer, sight, known), applied(scene, edits)
     except EditError as error:
         field, problem = _place(error.field, added), sight.said(error.problem, known)
         raise Refused(422, problem, field) from None

@@ -29,7 +29,7 @@ from maar.web.api.recordings import Recordings
 from maar.web.api.writing import Token, Writer
 from maar.web.forecasting.keeper import Keeper, Latest
 from maar.web.reviews import User
-from maar.web.workers.pool import Pool
+from maar.web.workers.pool import UNKNOWN, Known, Pool
 from maar.whatif.edit import Scene
 from maar.whatif.why import Why
 
@@ -75,7 +75,7 @@ class Api1:
     """What reads and computes expensive questions."""
     known: OrderedDict[tuple[str, bool, float, State], tuple[int, float, Why]] = field(default_factory=OrderedDict)
     _views: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(2))
-    _scene: tuple[int, Scene | None] = (0, None)
+    _scene: tuple[int, Scene | None, Known] = (0, None, UNKNOWN)
 
     async def asked(
         self,
@@ -121,11 +121,24 @@ class Api1:
 
     def scene(self, moment: Moment) -> Scene:
         """The cluster now; the same object while nothing was decided, because workers know it already."""
-        number, scene = self._scene
+        return self.about(moment)[0]
+
+    def about(self, moment: Moment) -> tuple[Scene, Known]:
+        """The same, with the plan of the shadow for it, if that is the plan: brakes keep parts of it back."""
+        number, scene, known = self._scene
         if scene is None or number != moment.number:
-            scene = Scene(self.mirror.cluster(), moment.config)
-            self._scene = moment.number, scene
-        return scene
+            scene, known = Scene(self.mirror.cluster(), moment.config), UNKNOWN
+            if self.mirror.is_latest(moment):
+                known = self.known_plan(moment)
+            self._scene = moment.number, scene, known
+        return scene, known
+
+    def known_plan(self, moment: Moment) -> Known:
+        """The time of a moment, and its plan with all jobs that wait; unknown if brakes may have changed it."""
+        if self.mirror.is_braked:
+            return UNKNOWN
+        tally = moment.tally
+        return tally.now, msgspec.structs.replace(tally.plan, waiting=tuple(tally.waits.values()))
 
 
 async def finished(working: Coroutine[Any, Any, T]) -> T:

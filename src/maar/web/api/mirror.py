@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from maar.config.config import Config
 from maar.controller.observer import Observer
-from maar.controller.settings.brakes import Brakes
+from maar.controller.settings.brakes import Brakes, BrakeSettings
 from maar.controller.settings.config_file import ConfigFile
 from maar.controller.settings.settings import Settings
 from maar.controller.snapshots import cycle as published
@@ -206,6 +206,15 @@ class Mirror:
     def cluster(self) -> Cluster:
         """The last snapshot as plain data; only from the event loop."""
         return self.observer.cache.cluster()
+
+    def is_latest(self, moment: Moment) -> bool:
+        """Whether `cluster` is what a moment was decided on: the next decision may be under way."""
+        return self.observer.cache.latest is moment.tally.snapshot
+
+    @property
+    def is_braked(self) -> bool:
+        """Whether brakes may keep back a part of what is decided."""
+        return self.observer.brakes.settings != BrakeSettings()
 
     def node_of(self, pod: str) -> str | None:
         """The node of a pod now: empty while it waits, `None` if it is gone or leaves."""

@@ -14,6 +14,7 @@ from maar.views.nodes import NODE_STATES, node_state
 from maar.views.records import State
 from maar.views.tally import STATES, Tally
 from maar.web.api.errors import Refused
+from maar.whatif.patience import USUAL
 
 MOST = 10_000
 """Items of one answer."""
@@ -62,7 +63,7 @@ class DetailQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     unblock: bool = True
     """Whether to search for what would start it."""
-    budget: float = 2.0
+    budget: float = USUAL
     """Seconds for the search."""
 
 

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from maar.forecast.arrivals import Submission
 from maar.forecast.forecast import ROLLOUTS, Forecast
 from maar.lengths.runtimes import Sample
+from maar.model.plan import Plan
 from maar.whatif.edit import Scene
 
 PART = 500
@@ -82,6 +83,11 @@ class Parts:
         for items in (cluster.nodes, cluster.jobs, cluster.tasks):
             yield from map(self.part, _cut(items))
 
+    def plan(self, at: float | None, plan: Plan | None) -> Iterator[bytes]:
+        """The plan of a time; nothing in its place if it is not known."""
+        yield self.part((at, None if plan is None else replace(plan, waiting=())))
+        yield from map(self.part, _cut(() if plan is None else plan.waiting))
+
 
 def parts_of(question: Question) -> Iterator[bytes]:
     """The question as bytes, each part within milliseconds."""
@@ -107,6 +113,13 @@ def read_scene(unpickler: pickle.Unpickler) -> Scene:
     scene: Scene = unpickler.load()
     nodes, jobs, tasks = (_all_parts(unpickler) for _ in range(3))
     return replace(scene, cluster=replace(scene.cluster, nodes=nodes, jobs=jobs, tasks=tasks))
+
+
+def read_plan(unpickler: pickle.Unpickler) -> tuple[float | None, Plan | None]:
+    """A plan and its time, from the bytes of its parts."""
+    at, plan = unpickler.load()
+    waiting = _all_parts(unpickler)
+    return at, None if plan is None else replace(plan, waiting=waiting)
 
 
 def _all_parts(unpickler: pickle.Unpickler) -> tuple[Any, ...]:

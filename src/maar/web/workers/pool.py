@@ -12,6 +12,7 @@ import pickle
 from collections.abc import Iterator
 from typing import Any
 
+from maar.model.plan import Plan
 from maar.web.api.errors import Refused
 from maar.web.forecasting.messages import Parts
 from maar.web.limited import started
@@ -32,6 +33,9 @@ LARGEST = 64 << 20
 """Bytes of an answer."""
 TOO_MUCH = "the question needs too much memory"
 TOO_LONG = "the question takes too long"
+Known = tuple[float | None, Plan | None]
+"""A time and the plan of that time, where they are known, so that a worker does not decide again."""
+UNKNOWN: Known = (None, None)
 OUT_OF_MEMORY = (-6, -9, -11)
 """Exit codes of a process that the system has ended, or whose libraries ended it, without memory."""
 
@@ -53,12 +57,12 @@ class Worker:
     def pid(self) -> int:
         return self.process.pid
 
-    async def ask(self, task: Task, scene: Scene | None) -> Reply:
+    async def ask(self, task: Task, scene: Scene | None, known: Known) -> Reply:
         process, changes = self.process, scene is not None and scene is not self.scene
         assert process.stdin is not None
         assert process.stdout is not None
         with contextlib.suppress(ConnectionError):  # it has ended: that is seen below
-            for part in _parts(task, scene if changes else None):
+            for part in _parts(task, scene if changes else None, known):
                 process.stdin.write(part)
                 await process.stdin.drain()
                 await asyncio.sleep(0)
@@ -97,14 +101,14 @@ class Pool:
         self.working: set[Worker] = set()
         self._ending: set[asyncio.Task[None]] = set()
 
-    async def ask(self, task: Task, scene: Scene | None = None) -> tuple[Any, float]:
-        """The answer, and the CPU seconds that it took; raises `Refused` or `Bug`."""
+    async def ask(self, task: Task, scene: Scene | None = None, known: Known = UNKNOWN) -> tuple[Any, float]:
+        """The answer, and the CPU seconds that it took; raises `Refused` or `Bug`. `known` is about the scene."""
         worker = self._rested(scene) or await self._started()
         self.working.add(worker)
         reply = Reply()
         try:
             async with asyncio.timeout(self.seconds):
-                reply = await worker.ask(task, scene)
+                reply = await worker.ask(task, scene, known)
         except TimeoutError:
             raise Refused(422, TOO_LONG) from None
         except RecursionError:  # it cannot even be sent
@@ -163,9 +167,10 @@ class Pool:
         return Worker(process)
 
 
-def _parts(task: Task, scene: Scene | None) -> Iterator[bytes]:
+def _parts(task: Task, scene: Scene | None, known: Known) -> Iterator[bytes]:
     """A question as bytes, each part within milliseconds."""
     parts = Parts()
     yield parts.part((task, scene is not None))
     if scene is not None:
         yield from parts.scene(scene)
+        yield from parts.plan(*known)

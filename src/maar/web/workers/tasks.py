@@ -14,22 +14,48 @@ from maar.kube.kinds import AnyKind
 from maar.kube.kinds.cluster import PRIORITY_CLASSES
 from maar.kube.submit.manifests import Manifest, resource_of
 from maar.kube.wire.base import Object
+from maar.model.plan import Plan
+from maar.model.snapshot import Snapshot
 from maar.views.answers import WhatIfView
 from maar.views.sight import Sight
 from maar.web.api.asking import Question, decided_with, edits_of, namespaces_of, read_manifests
 from maar.web.api.errors import Refused
 from maar.web.api.writing import Submission, read
+from maar.whatif.answer import Decided, decided_on
 from maar.whatif.edit import Edit, EditError, Scene
 from maar.whatif.edits import applied
 from maar.whatif.patience import Patience
+from maar.whatif.started import Outcome
 from maar.whatif.why import Why, why
+
+
+class About:
+    """What questions are about: a scene, and its decision, which they share."""
+
+    def __init__(self, scene: Scene, at: float | None = None, plan: Plan | None = None) -> None:
+        """`plan` is the one of this time, if it is known."""
+        self.scene = scene
+        self._at = at
+        self._plan = plan
+        self._before: Decided | None = None
+
+    def before(self, now: float) -> Decided:
+        """The plan without any change, decided at most once for a time."""
+        if self._before is None or self._at != now:
+            snapshot = Snapshot(self.scene.cluster)
+            if self._plan is not None and self._at == now:
+                self._before = Decided(snapshot, self._plan, Outcome(snapshot, self.scene.config, self._plan))
+            else:
+                self._before = decided_on(snapshot, self.scene, now)
+            self._at = now
+        return self._before
 
 
 class Task(msgspec.Struct, frozen=True):
     """A question."""
 
-    def answer(self, scene: Scene | None) -> Any:
-        """Its answer, for a scene if it is about one; may raise `Refused`."""
+    def answer(self, about: About | None) -> Any:
+        """Its answer, if it is about a cluster for that; may raise `Refused`."""
         raise NotImplementedError
 
 
@@ -58,8 +84,9 @@ class WhatIf(Task, frozen=True):
     asked: bool = False
     """Whether all namespaces of manifests have been asked for."""
 
-    def answer(self, scene: Scene | None) -> Answered | AsksRights:
-        assert scene is not None
+    def answer(self, about: About | None) -> Answered | AsksRights:
+        assert about is not None
+        scene = about.scene
         try:
             edits = edits_of(self.question, scene.cluster, self.now, self.sight, _beside(self.beside))
         except Refused as refused:
@@ -69,7 +96,8 @@ class WhatIf(Task, frozen=True):
             if not more:
                 raise
             return AsksRights(more)
-        view, _ = decided_with(edits, len(edits) - len(self.question.edits), scene, self.now, self.sight)
+        added = len(edits) - len(self.question.edits)
+        view, _ = decided_with(edits, added, scene, self.now, self.sight, lambda: about.before(self.now))
         return Answered(view, edits)
 
 
@@ -81,8 +109,9 @@ class Added(Task, frozen=True):
     sight: Sight
     beside: tuple[Object, ...] = ()
 
-    def answer(self, scene: Scene | None) -> list[Edit]:
-        assert scene is not None
+    def answer(self, about: About | None) -> list[Edit]:
+        assert about is not None
+        scene = about.scene
         edits = read_manifests(self.manifests, self.now, self.sight, _beside(self.beside))
         try:
             applied(scene, edits)
@@ -100,10 +129,11 @@ class WhyWaits(Task, frozen=True):
     seconds: float
     """For the search for changes."""
 
-    def answer(self, scene: Scene | None) -> Why:
-        assert scene is not None
+    def answer(self, about: About | None) -> Why:
+        assert about is not None
+        scene = about.scene
         patience = Patience(self.seconds, time.monotonic)
-        return why(scene.cluster, scene.config, self.now, self.job, patience)
+        return why(scene.cluster, scene.config, self.now, self.job, patience, about.before(self.now))
 
 
 class Plain(NamedTuple):
@@ -127,7 +157,7 @@ class Read(Task, frozen=True):
     names: tuple[str, ...]
     """Our scheduler names."""
 
-    def answer(self, scene: Scene | None) -> list[Plain]:
+    def answer(self, about: About | None) -> list[Plain]:
         return [Plain(*manifest[2:]) for manifest in read(self.submission, self.names)]
 
 

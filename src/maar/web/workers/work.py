@@ -6,6 +6,7 @@ written to the pipe of answers, so standard output is redirected.
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import sys
@@ -13,10 +14,9 @@ import time
 from typing import Any, BinaryIO, NamedTuple
 
 from maar.web.api.errors import Refused
-from maar.web.forecasting.messages import read_scene
+from maar.web.forecasting.messages import read_plan, read_scene
 from maar.web.limited import bound, peak
-from maar.web.workers.tasks import Task
-from maar.whatif.edit import Scene
+from maar.web.workers.tasks import About, Task
 
 LENGTH = 8
 """Bytes of the length of an answer."""
@@ -43,36 +43,41 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     bound(most)
-    scene: Scene | None = None
+    about: About | None = None
     while os.getppid() == parent:
         begun, reply = time.process_time(), Reply()
         try:
-            scene, reply = _taken(sys.stdin.buffer, scene)
+            about, reply = _taken(sys.stdin.buffer, about)
         except EOFError:
             return
         except MemoryError:
-            scene, reply = None, Reply(memory=True)
+            about, reply = None, Reply(memory=True)
         _send(answers, reply._replace(peak=peak(), cpu=time.process_time() - begun))
         if reply.memory:
             return
 
 
-def _taken(source: BinaryIO, scene: Scene | None) -> tuple[Scene | None, Reply]:
-    """Take one question: the scene that is now known, and the reply."""
+def _taken(source: BinaryIO, about: About | None) -> tuple[About | None, Reply]:
+    """Take one question: what is now known of the cluster, and the reply."""
     unpickler = pickle.Unpickler(source)
     task: Task
     task, changes = unpickler.load()
     if changes:
-        scene = None  # frees its memory before the next one is read
-        scene = read_scene(unpickler)
+        about = None  # frees its memory before the next one is read
+        gc.disable()  # it would look at each part again and again
+        try:
+            scene = read_scene(unpickler)
+            about = About(scene, *read_plan(unpickler))
+        finally:
+            gc.enable()
     try:
-        return scene, Reply(task.answer(scene))
+        return about, Reply(task.answer(about))
     except Refused as refused:
-        return scene, Reply(refused=(refused.status, refused.view.error, refused.view.field))
+        return about, Reply(refused=(refused.status, refused.view.error, refused.view.field))
     except MemoryError:
         raise
     except Exception as error:
-        return scene, Reply(bug=type(error).__name__)
+        return about, Reply(bug=type(error).__name__)
 
 
 def _send(answers: BinaryIO, reply: Reply) -> None:

@@ -37,7 +37,9 @@ from maar.web.api.recordings import Recording
 from maar.web.api.story import story_of
 from maar.web.forecasting.view import of_job, quality_view, with_forecast, with_forecasts
 from maar.web.workers.tasks import WhyWaits
-from maar.whatif.why import Why
+from maar.whatif.answer import Decided
+from maar.whatif.started import Outcome
+from maar.whatif.why import Why, told
 
 READ = 2.0
 """Seconds for which one request reads on in a recording. Tuned by hand."""
@@ -151,13 +153,19 @@ async def _why(api: Api1, asked: Asked, key: str, query: DetailQuery) -> Why:
     known = api.known.get(asking)
     if known is not None and (known[0] == asked.moment.number or time.monotonic() - known[1] < GOOD_FOR):
         return known[2]
-    async with api.guard.computing(asked.user.username) as bill:
-        scene = api.scene(asked.moment)
-        if not any(job.key == key for job in scene.cluster.jobs):
-            raise Refused(404, "no such job that you may see")
-        task = WhyWaits(key, asked.moment.tally.now, query.budget if query.unblock else 0.0)
-        found: Why
-        found, bill.seconds = await api.pool.ask(task, scene)
+    found: Why
+    _, plan = api.known_plan(asked.moment)
+    if plan is not None and not query.unblock:
+        snapshot, config = tally.snapshot, asked.moment.config
+        decided = Decided(snapshot, plan, Outcome(snapshot, config, plan))
+        found = await api.made(lambda: told(decided, config, tally.now, key))
+    else:
+        async with api.guard.computing(asked.user.username) as bill:
+            scene, plans = api.about(asked.moment)
+            if not any(job.key == key for job in scene.cluster.jobs):
+                raise Refused(404, "no such job that you may see")
+            task = WhyWaits(key, tally.now, query.budget if query.unblock else 0.0)
+            found, bill.seconds = await api.pool.ask(task, scene, plans)
     api.known[asking] = (asked.moment.number, time.monotonic(), found)
     api.known.move_to_end(asking)
     while len(api.known) > REMEMBERED:

@@ -17,7 +17,7 @@ from maar.web.api.errors import Refused
 from maar.web.api.mirror import Moment
 from maar.web.forecasting.process import Failed
 from maar.web.forecasting.view import with_shifts
-from maar.web.workers.pool import Bug
+from maar.web.workers.pool import UNKNOWN, Bug
 from maar.web.workers.tasks import Answered, AsksRights, WhatIf
 from maar.whatif.edit import Scene
 from maar.whatif.edits import applied
@@ -33,16 +33,17 @@ async def what_if(api: Api1, asked: Asked) -> WhatIfAnswer:
     moment = asked.moment
     async with api.guard.computing(asked.user.username) as bill:
         scene, now = await _asked_about(api, question, moment)
+        known = api.about(moment)[1] if question.decision is None else UNKNOWN
         names = moment.tally.namespaces
         if question.recording:
             names |= {job.namespace for job in scene.cluster.jobs}
         sight = await api.access.sight(asked.user, names) if question.recording else asked.sight
         task = WhatIf(question, now, sight, api.beside())
         try:
-            found, bill.seconds = await api.pool.ask(task, scene)
+            found, bill.seconds = await api.pool.ask(task, scene, known)
             if isinstance(found, AsksRights):
                 sight = await api.access.sight(asked.user, names | found.namespaces)
-                found, seconds = await api.pool.ask(replace(task, sight=sight, asked=True), scene)
+                found, seconds = await api.pool.ask(replace(task, sight=sight, asked=True), scene, known)
                 bill.seconds += seconds
         except Bug as error:
             # A combination of edits that no decision can be made for. The text may have names: it is not shown.
