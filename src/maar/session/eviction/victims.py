@@ -74,11 +74,13 @@ class Candidates:
         self.openings: dict[tuple[int, bytes], Openings] = {}
         """The openings that the search cached, by shape and usable nodes."""
         self._without: frozenset[Unit] = frozenset()
+        self.is_outvoted = False
+        """Whether plugins did not agree to evict a unit in this search."""
         self.begin(claim)
 
     def begin(self, claim: Claim, without: frozenset[Unit] = frozenset()) -> None:
         """Start a search: tasks dropped in an earlier search are candidates again, except the units `without`."""
-        if without or self._without:
+        if without or self._without or self.is_outvoted:
             self.openings.clear()
         self._claim, self._without = claim, without
         self._refused: set[int] = {unit.job for unit in without if unit.whole}
@@ -86,7 +88,6 @@ class Candidates:
         self._dropped: set[int] = {task for unit in without if not unit.whole for task in unit.tasks}
         """Tasks that may not be evicted after all."""
         self.is_outvoted = False
-        """Whether plugins did not agree to evict a unit in this search."""
         self.shortfalls = Shortfalls(self._session, claim, self.left(), self._losers)
         self._outvoted: set[int] = set()
         """Jobs whose whole gang a plugin refused just before its eviction."""
