@@ -73,7 +73,7 @@ class Proportion(WithoutArguments):
         on.allocatable(self._allowed, self._why_not)
         on.excess(lambda queue, _: excess(queue, has_own(session, queue), self._deserved[queue], self._dims))
         on.preemptive(self._may_take)
-        on.reclaimable(self._victims)
+        on.reclaimable(self._victims, alike=True)
         on.job_enqueueable(self._enqueueable)
 
     def _number(self, queue: Queue) -> int:

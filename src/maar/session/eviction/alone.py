@@ -6,7 +6,7 @@ from columns: the gang table has the costs, and only what the gang frees on chan
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -50,6 +50,17 @@ class Alone:
         spots = spots[spots >= 0]
         if len(spots) and self._looks.any():
             self._count(spots)
+
+    def alike(self, job: int) -> list[int]:
+        """The gangs with an opening that are like this one, itself included."""
+        gangs = self._gangs
+        opens = np.zeros(len(gangs.job), dtype=np.bool_)
+        opens[gangs.gang[self._opens]] = True
+        return [job, *gangs.job[opens & gangs.alike(job)].tolist()]
+
+    def drop(self, jobs: Collection[int]) -> None:
+        """Leave out gangs that may not leave after all."""
+        self._opens &= ~np.isin(self._gangs.job, list(jobs))[self._gangs.gang]
 
     def _count(self, spots: Ints) -> None:
         gangs, rows = self._gangs, self._gangs.row[spots]

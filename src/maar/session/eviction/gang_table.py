@@ -10,6 +10,7 @@ The table does not change. A gang whose number of pods is not that of its row ha
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import cached_property
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from maar.model.fitting import EVERY
 from maar.model.resources import Floats, Ints, Mask
 from maar.session.eviction.cost import work_lost
 from maar.session.hooks import Claim
+from maar.session.room import one_shape
 from maar.session.session import Session
 
 OWNER = "gang table"
@@ -27,6 +29,7 @@ class GangTable:
 
     def __init__(self, session: Session, claim: Claim, tasks: Ints) -> None:
         """`tasks`: the candidates for a claim, all of them still there."""
+        self._session = session
         self._state = session.state
         snapshot = session.snapshot
         jobs = snapshot.tasks.job[tasks]
@@ -69,6 +72,23 @@ class GangTable:
         self.spot[self.row] = np.arange(len(self.row))
         self.first: Ints = np.flatnonzero(np.diff(self.gang, prepend=-1))
         """The first spot of each gang that has any."""
+
+    def __contains__(self, job: int) -> bool:
+        return job in self._numbers
+
+    @cached_property
+    def _numbers(self) -> dict[int, int]:
+        return {job: number for number, job in enumerate(self.job.tolist())}
+
+    def alike(self, job: int) -> Mask:
+        """The gangs in the queue of one of them, itself included, that have as many pods of the same shape."""
+        number, shape = self._numbers[job], self._shape(job)
+        found = (self.queue == self.queue[number]) & (self.size == self.size[number])
+        found[found] = [other == job or shape == self._shape(other) >= 0 for other in self.job[found].tolist()]
+        return np.asarray(found)
+
+    def _shape(self, job: int) -> int:
+        return one_shape(self._session, self._session.job(job))
 
     def there(self, refused: Collection[int]) -> Mask:
         """Which gangs have not left, and are not refused."""

@@ -29,7 +29,7 @@ from maar.model.words import number
 from maar.session.eviction.cost import Cost, Rank
 from maar.session.eviction.openings import Openings
 from maar.session.eviction.units import Unit
-from maar.session.eviction.victims import Candidates
+from maar.session.eviction.victims import Candidates, Votes
 from maar.session.gangs import missing
 from maar.session.hooks import Claim
 from maar.session.placement import (
@@ -215,11 +215,12 @@ class Search:
                 if not self._free_quota(group):
                     return False
                 continue
-            opening = self._openings(group, terms).cheapest(wanted - placed)
+            openings = self._openings(group, terms)
+            opening = openings.cheapest(wanted - placed)
             if opening is None:
                 return False
             for unit in opening.units:
-                if not self._evict(unit):
+                if not self._evict(unit, openings):
                     break
 
     def _openings(self, group: Group, terms: Terms) -> Openings:
@@ -254,17 +255,31 @@ class Search:
         evicted = (unit for unit in candidates.in_turn() if self._evict(unit))
         return any(not is_steady or hooks.allowed(self._job, group.shape, 1) for _ in evicted)
 
-    def _evict(self, unit: Unit) -> bool:
-        """Evict a unit, if all plugins agree to exactly this unit now."""
+    def _evict(self, unit: Unit, openings: Openings | None = None) -> bool:
+        """Evict a unit, if all plugins agree to exactly this unit now. Gangs like one that is refused are refused too."""
         session = self._session
         here = unit._replace(tasks=tuple(t for t in unit.tasks if session.state.status[t] == int(Status.BOUND)))
         if not here.tasks:
             return False
-        if self._candidates.agreed(here):
-            self._send(here)
-        elif not self._goes_before(here):
-            self._candidates.refuse(here)
-            return False
+        if self._let_go(here, session.hooks.victims):
+            return True
+        alike = openings.alike(here.job) if openings and here.whole and self._is_refused_by_kind(here) else ()
+        self._candidates.refuse(here, alike)
+        return False
+
+    def _is_refused_by_kind(self, unit: Unit) -> bool:
+        """Whether those voters refuse a gang that refuse all gangs like it as well."""
+        before = list(self._gone)
+        with self._session.statement():  # not committed
+            found = not self._claim.across_queues or self._let_go(unit, self._session.hooks.victims_by_kind)
+        self._gone = before
+        return not found
+
+    def _let_go(self, unit: Unit, votes: Votes) -> bool:
+        """Evict a unit, if voters agree."""
+        if not self._candidates.agreed(unit, votes):
+            return self._goes_before(unit, votes)
+        self._send(unit)
         return True
 
     def _send(self, unit: Unit) -> None:
@@ -272,7 +287,7 @@ class Search:
         self._session.evict(unit.tasks, self._job, self._why(unit), cause)
         self._gone.append(unit)
 
-    def _goes_before(self, unit: Unit) -> bool:
+    def _goes_before(self, unit: Unit, votes: Votes) -> bool:
         """Evict a unit before the largest one that left, if its queue can lose both only in this order."""
         shortfalls = self._candidates.shortfalls
         largest = max(self._gone, key=lambda gone: (shortfalls.size(gone, unit), gone.tasks), default=None)
@@ -282,9 +297,9 @@ class Search:
         with self._session.statement() as statement:
             self._session.spare(largest.tasks)
             self._gone.remove(largest)
-            if self._candidates.agreed(unit):
+            if self._candidates.agreed(unit, votes):
                 self._send(unit)
-                if self._candidates.agreed(largest):
+                if self._candidates.agreed(largest, votes):
                     self._send(largest)
                     statement.commit()
                     return True

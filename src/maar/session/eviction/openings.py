@@ -10,7 +10,7 @@ changed nodes are computed again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -102,6 +102,15 @@ class Openings:
             if self._by_row.get(best.row) == best:
                 return best
         return alone
+
+    def alike(self, gang: int) -> list[int]:
+        """The gangs with an opening that have equal pods in the same queue, itself included."""
+        return self._alone.alike(gang) if gang in self._candidates.gangs else [gang]
+
+    def drop(self, gangs: Collection[int]) -> bool:
+        """Leave out gangs that may not leave after all; false if then openings of nodes with others change too."""
+        self._alone.drop(gangs)
+        return not self._rows
 
     def _cheapest_alone(self, wanted: int) -> Opening | None:
         """The best opening of a node where the only victim is a gang that leaves whole."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, deque
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property
 from operator import itemgetter
@@ -27,7 +27,7 @@ from maar.model.jobs import Job
 from maar.model.minimum import Spare
 from maar.model.plan import Cause
 from maar.model.resources import Ints, Mask
-from maar.model.tasks import READY, Status
+from maar.model.tasks import NO_TASKS, READY, Status
 from maar.session.eviction.cost import Cost, Rank, TieKey, Work
 from maar.session.eviction.gang_table import GangTable, lost_by_task
 from maar.session.eviction.protection import beyond_share, limits_claims, unprotected
@@ -50,6 +50,8 @@ OWNER = "victims"
 Places = dict[int, int]
 """Queue to its place among the queues that lose tasks: smaller first. Empty if all are equal."""
 NO_PLACES: Places = {}
+Votes = Callable[[Claim, Ints], Mask]
+"""Which tasks may be evicted for a claim: `Hooks.victims`, or some of the voters."""
 
 
 class Candidates:
@@ -298,12 +300,13 @@ class Candidates:
             return Rank(self.cost([unit]), self.key(unit.tasks), unit.tasks[0])
         return self._single_rank(unit.tasks[0], self.place((unit,), self.places()))
 
-    def agreed(self, unit: Unit) -> bool:
-        """Whether all plugins agree to evict exactly these tasks now, after the earlier evictions."""
-        votes, whole = self._session.hooks.victims, msgspec.structs.replace(self._claim, whole=True)
+    def agreed(self, unit: Unit, votes: Votes | None = None) -> bool:
+        """Whether all voters, or some, agree to evict exactly these tasks now, after the earlier evictions."""
+        votes = votes or self._session.hooks.victims
         if not unit.whole or not self._claim.across_queues:
             return bool(votes(self._claim, np.array(unit.tasks)).all())
-        surplus, least = self._divided(unit)
+        whole = msgspec.structs.replace(self._claim, whole=True)
+        surplus, least = (NO_TASKS, np.array(unit.tasks)) if unit.job in self.gangs else self._divided(unit)
         if not len(surplus):
             return bool(votes(whole, least).all())
         if not votes(self._claim, surplus).all():
@@ -312,15 +315,16 @@ class Candidates:
             self._session.evict(surplus, self._claim.job, "", Cause.RECLAIMED)
             return bool(votes(whole, least).all())
 
-    def refuse(self, unit: Unit) -> None:
-        """Leave out a unit to which plugins did not agree."""
+    def refuse(self, unit: Unit, gangs: Collection[int] = ()) -> None:
+        """Leave out a unit to which plugins did not agree; `gangs` are refused with it."""
         if unit.whole:
-            self._refused.add(unit.job)
-            self._outvoted.add(unit.job)
+            gangs = {unit.job, *gangs}
+            self._refused.update(gangs)
+            self._outvoted.update(gangs)
         else:
             self._dropped.update(unit.tasks)
         self.is_outvoted = True
-        self.openings.clear()
+        self.openings = {asked: known for asked, known in self.openings.items() if unit.whole and known.drop(gangs)}
 
     def _divided(self, unit: Unit) -> tuple[Ints, Ints]:
         """The surplus of a whole gang, which leaves first, and its minimum, which leaves as one."""
