@@ -305,7 +305,7 @@ class Hooks:
         return np.logical_and.reduce(votes) if votes else np.zeros(len(tasks), dtype=np.bool_)
 
     def victims_by_kind(self, claim: Claim, tasks: Ints) -> Mask:
-        """The same by those voters alone that judge gangs with equal pods alike: what they refuse, they go on to."""
+        """The same by those voters alone that judge gangs by their queues and pods."""
         alike = [entry for entry in self.reclaimable if entry.alike]
         return np.logical_and.reduce([np.ones(len(tasks), dtype=np.bool_), *self._votes(alike, claim, tasks)])
 

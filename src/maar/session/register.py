@@ -154,8 +154,8 @@ class Register:
     def reclaimable(self, vote: Victims, *, alike: bool = False) -> None:
         """Which tasks may be evicted for a job of another queue; `None` abstains.
 
-        `alike`: gangs of one queue with equal pods get the same vote, and a gang that is refused is not let go after
-        others have left. So such gangs are asked once.
+        `alike`: the vote on a gang depends on its queue, and on how many of which pods it has. If it is refused, so are
+        gangs of its queue with as many or more of the same pods, also after others have left. They are not asked.
         """
         self._add("reclaimable", self._hooks.reclaimable, vote, alike=alike)
 

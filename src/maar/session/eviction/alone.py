@@ -52,11 +52,8 @@ class Alone:
             self._count(spots)
 
     def alike(self, job: int) -> list[int]:
-        """The gangs with an opening that are like this one, itself included."""
-        gangs = self._gangs
-        opens = np.zeros(len(gangs.job), dtype=np.bool_)
-        opens[gangs.gang[self._opens]] = True
-        return [job, *gangs.job[opens & gangs.alike(job)].tolist()]
+        """The gangs with an opening that have the same pods in the same queue, itself included; fewest pods first."""
+        return self._gangs.alike(job, np.unique(self._gangs.gang[self._opens]))
 
     def drop(self, jobs: Collection[int]) -> None:
         """Leave out gangs that may not leave after all."""

@@ -80,12 +80,11 @@ class GangTable:
     def _numbers(self) -> dict[int, int]:
         return {job: number for number, job in enumerate(self.job.tolist())}
 
-    def alike(self, job: int) -> Mask:
-        """The gangs in the queue of one of them, itself included, that have as many pods of the same shape."""
-        number, shape = self._numbers[job], self._shape(job)
-        found = (self.queue == self.queue[number]) & (self.size == self.size[number])
-        found[found] = [other == job or shape == self._shape(other) >= 0 for other in self.job[found].tolist()]
-        return np.asarray(found)
+    def alike(self, job: int, gangs: Ints) -> list[int]:
+        """The jobs of those of these gangs that have pods of the same shape in the same queue; fewest pods first."""
+        here = gangs[self.queue[gangs] == self.queue[self._numbers[job]]]
+        here, shape = self.job[here[np.argsort(self.size[here], kind="stable")]], self._shape(job)
+        return [other for other in here.tolist() if other == job or self._shape(other) == shape >= 0]
 
     def _shape(self, job: int) -> int:
         return one_shape(self._session, self._session.job(job))

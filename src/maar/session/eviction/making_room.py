@@ -256,38 +256,38 @@ class Search:
         return any(not is_steady or hooks.allowed(self._job, group.shape, 1) for _ in evicted)
 
     def _evict(self, unit: Unit, openings: Openings | None = None) -> bool:
-        """Evict a unit, if all plugins agree to exactly this unit now. Gangs like one that is refused are refused too."""
+        """Evict a unit, if all plugins agree to exactly this unit now. Gangs like it are refused with it."""
         session = self._session
         here = unit._replace(tasks=tuple(t for t in unit.tasks if session.state.status[t] == int(Status.BOUND)))
         if not here.tasks:
             return False
-        if self._let_go(here, session.hooks.victims):
+        if self._candidates.agreed(here):
+            self._send(here)
             return True
-        alike = openings.alike(here.job) if openings and here.whole and self._is_refused_by_kind(here) else ()
-        self._candidates.refuse(here, alike)
+        alike = openings.alike(here.job) if openings and here.whole and self._claim.across_queues else []
+        smallest = self._candidates.whole(alike[0]) if alike else None
+        if smallest is not None and self._is_refused_by_kind(smallest):
+            self._candidates.refuse(here, alike)
+            return False
+        if self._goes_before(here):
+            return True
+        self._candidates.refuse(here)
         return False
 
-    def _is_refused_by_kind(self, unit: Unit) -> bool:
-        """Whether those voters refuse a gang that refuse all gangs like it as well."""
-        before = list(self._gone)
+    def _is_refused_by_kind(self, gang: Unit) -> bool:
+        """Whether those voters refuse a gang that then refuse all gangs with as many or more of the same pods."""
+        votes, before = self._session.hooks.victims_by_kind, list(self._gone)
         with self._session.statement():  # not committed
-            found = not self._claim.across_queues or self._let_go(unit, self._session.hooks.victims_by_kind)
+            refused = not self._candidates.agreed(gang, votes) and not self._goes_before(gang, votes)
         self._gone = before
-        return not found
-
-    def _let_go(self, unit: Unit, votes: Votes) -> bool:
-        """Evict a unit, if voters agree."""
-        if not self._candidates.agreed(unit, votes):
-            return self._goes_before(unit, votes)
-        self._send(unit)
-        return True
+        return refused
 
     def _send(self, unit: Unit) -> None:
         cause = Cause.RECLAIMED if self._claim.across_queues else Cause.PREEMPTED
         self._session.evict(unit.tasks, self._job, self._why(unit), cause)
         self._gone.append(unit)
 
-    def _goes_before(self, unit: Unit, votes: Votes) -> bool:
+    def _goes_before(self, unit: Unit, votes: Votes | None = None) -> bool:
         """Evict a unit before the largest one that left, if its queue can lose both only in this order."""
         shortfalls = self._candidates.shortfalls
         largest = max(self._gone, key=lambda gone: (shortfalls.size(gone, unit), gone.tasks), default=None)

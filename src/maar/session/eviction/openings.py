@@ -104,8 +104,8 @@ class Openings:
         return alone
 
     def alike(self, gang: int) -> list[int]:
-        """The gangs with an opening that have equal pods in the same queue, itself included."""
-        return self._alone.alike(gang) if gang in self._candidates.gangs else [gang]
+        """The gangs with an opening that have the same pods in the same queue, itself included; fewest pods first."""
+        return self._alone.alike(gang) if gang in self._candidates.gangs else []
 
     def drop(self, gangs: Collection[int]) -> bool:
         """Leave out gangs that may not leave after all; false if then openings of nodes with others change too."""
