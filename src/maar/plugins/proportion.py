@@ -153,8 +153,7 @@ class Proportion(WithoutArguments):
         if hard is not None:
             return hard  # no node would help
         reason = self._over(q, asks) or self._why_overused(queue)
-        pending = self._session.tasks_of(job, Status.PENDING)
-        if len(pending) and self._whole.is_too_small_for(job, pending):
+        if self._whole.is_too_small_for(job):
             # The cluster is too small, not the queue's share: the share was computed without this job.
             return replace(reason, limit=UNLIMITED)
         return reason
@@ -270,11 +269,21 @@ class Whole(NamedTuple):
             hopeless[jobs] = self._lacks(jobs, least)
         return hopeless
 
-    def is_too_small_for(self, job: Job, pending: Ints) -> bool:
-        """Whether the job of these tasks does not fit the empty cluster."""
+    def is_too_small_for(self, job: Job) -> bool:
+        """Whether a job with pending tasks does not fit the empty cluster."""
         snapshot = self.session.snapshot
-        least = snapshot.shapes.requests[snapshot.tasks.shape[pending]].min(axis=0)
-        return bool(self._lacks(np.array([job.index]), least[None])[0])
+        pending = self.session.tasks_of(job, Status.PENDING)
+        if not len(pending):
+            return False
+        shapes = snapshot.tasks.shape[pending]
+        shape, lacking = shapes.item(0), int(snapshot.jobs.minimum[job.index] - snapshot.jobs.ready[job.index])
+
+        def ask() -> bool:
+            least = snapshot.shapes.requests[shapes].min(axis=0)
+            return bool(self._lacks(np.array([job.index]), least[None])[0])
+
+        is_one = one_shape(self.session, job) >= 0
+        return self.session.memo.fixed(NAME, ("too small", shape, lacking), ask) if is_one else ask()
 
     def _lacks(self, jobs: Ints, least: Ints) -> Mask:
         """Whether the cluster is too small for each job, whose smallest pods request `least`."""

@@ -54,6 +54,7 @@ class Eviction(NamedTuple):
     cause: Cause
 
 
+ONLY_PENDING = (Status.PENDING,)
 RESTS = "Changing"
 """The code of jobs that changed again and again while they were being started."""
 NOT_RESUMED = "suspended, and the scheduler is configured without the action `resize`, which resumes jobs"
@@ -245,6 +246,8 @@ class Session:
         first, last = self.snapshot.jobs.members.span(job.index)
         if first == last:
             return NO_TASKS
+        if statuses == ONLY_PENDING and self.state.job_pending.item(job.index) == last - first:
+            return np.arange(first, last)
         found: Ints = among(statuses).take(self.state.status[first:last]).nonzero()[0]
         found += first
         return found

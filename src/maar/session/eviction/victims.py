@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
 BOUND = int(Status.BOUND)
 """A plain integer: numpy compares enum members slowly."""
+SUCCEEDED = int(Status.SUCCEEDED)
 
 OWNER = "victims"
 Places = dict[int, int]
@@ -133,10 +134,12 @@ class Candidates:
         """The order of gangs of the table by `Cost.shortfall`; `None`: all equal."""
         if not self.shortfalls:
             return None
-        kinds, of_gang = np.unique(self.gangs.kind[gangs], return_inverse=True)
-        below = [self.shortfalls.of_holder(*self.gangs.kinds[kind]) for kind in kinds.tolist()]
-        order = {of: number for number, of in enumerate(sorted(set(below)))}
-        return np.array([order[of] for of in below])[of_gang]
+        kind, kinds = self.gangs.kind[gangs], self.gangs.kinds
+        below = {k: self.shortfalls.of_holder(*kinds[k]) for k in np.bincount(kind).nonzero()[0].tolist()}
+        order = {of: number for number, of in enumerate(sorted(set(below.values())))}
+        places = np.zeros(len(kinds), dtype=np.int64)
+        places[list(below)] = [order[of] for of in below.values()]
+        return places[kind]
 
     def mixed_rows(self) -> dict[int, tuple[int, ...]]:
         """The nodes where several queues may lose tasks, with these queues."""
@@ -407,23 +410,26 @@ def find(session: Session, claim: Claim) -> Ints:
     """All tasks that may be evicted for a claim, each judged alone."""
     snapshot, state = session.snapshot, session.state
     table = snapshot.tasks
-    spared, beyond = ~table.preemptable | table.resident, beyond_share(session)
+    tasks = (state.status == BOUND).nonzero()[0]
+    spared, beyond = ~table.preemptable[tasks] | table.resident[tasks], beyond_share(session)
     if beyond is not None:
-        spared &= ~beyond
-    chosen = (state.status == Status.BOUND) & ~spared & ~table.foreign & (state.node >= 0)
-    for row in set(table.job[state.status == Status.SUCCEEDED].tolist()).intersection(snapshot.jobs.elastic):
+        spared &= ~beyond[tasks]
+    jobs, shapes = table.job[tasks], table.shape[tasks]
+    chosen = ~spared & ~table.foreign[tasks] & (state.node[tasks] >= 0)
+    ending = table.job[state.status == SUCCEEDED] if snapshot.jobs.elastic else NO_TASKS
+    for row in set(ending.tolist()).intersection(snapshot.jobs.elastic):
         if is_ending(session, session.job(row)):  # Its room is free soon; if stopped now, the job would run again.
-            chosen[snapshot.jobs.members[row]] = False
-    queues = snapshot.jobs.queue[table.job]
+            chosen[jobs == row] = False
+    queues = snapshot.jobs.queue[jobs]
     mine = snapshot.jobs.queue[claim.job.index]
     if claim.across_queues:
         takeable = np.array([q.reclaimable for q in snapshot.queues.queues] + [False])
         chosen &= (queues != mine) & takeable[queues]
     else:
-        chosen &= (queues == mine) & (snapshot.jobs.priority[table.job] < claim.job.priority)
+        chosen &= (queues == mine) & (snapshot.jobs.priority[jobs] < claim.job.priority)
         if claim.shape >= 0 and snapshot.shapes.best_effort[claim.shape]:
-            chosen &= snapshot.shapes.best_effort[table.shape]  # It lacks a pod slot: no one loses resources for it.
-    return _agreed(session, claim, np.flatnonzero(chosen))
+            chosen &= snapshot.shapes.best_effort[shapes]  # It lacks a pod slot: no one loses resources for it.
+    return _agreed(session, claim, tasks[chosen])
 
 
 def inside(session: Session, claim: Claim) -> Candidates:
