@@ -95,13 +95,16 @@ class Proportion(WithoutArguments):
         Nominated room counts as used, so a queue that has some is not overused: it may still use it.
         """
         q = self._number(queue)
-        if self._session.state.soft:
-            nominated = self._session.state.job_nominated > 0
-            if (self._session.snapshot.jobs.queue[nominated] == q).any():
-                return False
+        if self._session.state.soft and q in self._session.memo.current(NAME, "nominated", self._with_nominated):
+            return False
         deserved, request, has = self._deserved[q], self._request[q], has_own(self._session, q)
         cares = [d for d in self._dims if deserved[d] > 0 or request[d] > 0]
         return bool(cares) and all(has[d] >= deserved[d] for d in cares)
+
+    def _with_nominated(self) -> set[int]:
+        """The queues with nominated room."""
+        jobs = self._session.state.job_nominated.nonzero()[0]
+        return set(self._session.snapshot.jobs.queue[jobs].tolist())
 
     def _why_overused(self, queue: Queue) -> Reason:
         q = self._number(queue)

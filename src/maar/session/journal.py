@@ -37,7 +37,7 @@ class Mark(msgspec.Struct, frozen=True):
 class Journal:
     """The changes since the outermost statement began."""
 
-    CACHES: ClassVar[frozenset[str]] = frozenset({"_added", "_replaced", "_touched", "_before", "cursor"})
+    CACHES: ClassVar[frozenset[str]] = frozenset({"_added", "_replaced", "_touched", "version", "cursor"})
     """Attributes that a rollback does not restore: the journal's own."""
 
     def __init__(self, nodes: int = 0) -> None:
@@ -49,8 +49,8 @@ class Journal:
         """For each node row, the cursor after its last change."""
         self.cursor = 0
         """The cursor of a reader that has seen all changes of node rows so far: it grows with every change."""
-        self._before = 0
-        """The number of changes no longer in the journal; an undone change counts twice."""
+        self.version = 0
+        """Grows with every change and every rollback: equal versions mean an unchanged state."""
 
     # -- changes
 
@@ -58,15 +58,18 @@ class Journal:
         """Add to a column. An index array must not contain an index twice."""
         column[index] += delta
         self._added.append((column, index, delta))
+        self.version += 1
 
     def put(self, where: dict[K, V], key: K, value: V) -> None:
         self._replaced.append((where, key, where.get(key, _ABSENT)))
         where[key] = value
+        self.version += 1
 
     def drop(self, where: dict[K, V], key: K) -> None:
         """Remove an entry of a dictionary, if it exists."""
         if key in where:
             self._replaced.append((where, key, where.pop(key)))
+            self.version += 1
 
     def assign(self, owner: object, name: str, value: object) -> None:
         self.put(vars(owner), name, value)
@@ -84,7 +87,7 @@ class Journal:
 
     def rollback(self, mark: Mark) -> None:
         """Undo everything since `mark`, last first."""
-        self._before += 2 * (len(self._added) - mark.added + len(self._replaced) - mark.replaced)
+        self.version += len(self._added) - mark.added + len(self._replaced) - mark.replaced
         while len(self._added) > mark.added:
             column, index, delta = self._added.pop()
             column[index] -= delta
@@ -100,16 +103,10 @@ class Journal:
 
     def forget(self) -> None:
         """Drop the history: nothing before this point can be undone."""
-        self._before += len(self._added) + len(self._replaced)
         self._added.clear()
         self._replaced.clear()
 
     # -- for caches
-
-    @property
-    def version(self) -> int:
-        """Grows with every change and every rollback: equal versions mean an unchanged state."""
-        return self._before + len(self._added) + len(self._replaced)
 
     def touched_since(self, cursor: int) -> tuple[Ints | None, int]:
         """The node rows that changed since `cursor`, and the new cursor."""

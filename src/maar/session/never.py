@@ -6,6 +6,8 @@ Where nothing is proved the reason stays as it is, and means "not yet". The text
 
 from __future__ import annotations
 
+from operator import gt
+
 import numpy as np
 from msgspec.structs import replace
 
@@ -81,6 +83,8 @@ def by_queue(session: Session, reason: Reason, asks: list[int]) -> Reason:
         return reason
     axes = session.snapshot.axes
     limit = axes.row(session.snapshot.queues.queues[number].capability or {}, missing=UNLIMITED)
+    if not any(map(gt, asks, limit)):
+        return reason
     for d in _dims(session, asks):
         if asks[d] > limit[d]:
             name = axes.names[d]

@@ -302,8 +302,12 @@ class Session:
 
     def closed_to(self, job: Job) -> list[Refusal]:
         """The nodes that a job may not use, for any shape."""
-        found = (entry.call(job) for entry in self.hooks.job_nodes)
-        return [refusal for refusal in found if refusal is not None]
+
+        def ask() -> list[Refusal]:
+            found = (entry.call(job) for entry in self.hooks.job_nodes)
+            return [refusal for refusal in found if refusal is not None]
+
+        return self.memo.current("closed", job.index, ask)
 
     def open_to(self, job: Job) -> Mask | None:
         """The nodes that a job may use; `None` means all."""

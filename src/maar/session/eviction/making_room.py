@@ -91,7 +91,7 @@ class Search:
     ) -> list[Mask | None]:
         """The usable nodes of each domain, without the domains that provably have no room."""
         places = (both(usable, domain) for domain in domains)
-        return [within for within in places if shortfall(self._session, self._candidates, groups, within) is None]
+        return [within for within in places if shortfall(self._candidates, groups, within) is None]
 
     def _cheapest(self, places: list[Mask | None], attempt: Callable[[Mask | None], Cost | None]) -> list[Mask | None]:
         """The place with the least cost; an attempt says what it costs, or `None` if it fails."""
@@ -398,12 +398,10 @@ def _needs_of_parts(session: Session, job: Job, groups: list[Group], lack: Lack[
     return [] if part is None else list(part.needs)
 
 
-def shortfall(
-    session: Session, candidates: Candidates, groups: list[tuple[Group, int]], within: Mask | None
-) -> tuple[int, int] | None:
+def shortfall(candidates: Candidates, groups: list[tuple[Group, int]], within: Mask | None) -> tuple[int, int] | None:
     """The proof that there is no room: how many tasks fit at best, and how many are wanted; `None` without a proof."""
     for group, count in groups:
-        fits = session.capacity.at_best(group.shape, candidates.left(), proven=True)
+        fits = candidates.room(group.shape)
         room = int(fits.sum() if within is None else fits[within].sum())
         if room < count:
             return room, count
@@ -418,7 +416,7 @@ def refusal(
     lasting = f"evicting all pods that may be {verb} does not make enough room"
     if len(candidates.left()) == 0:
         return Reason(action, "NoVictims", f"no running pod may be {verb} for it")
-    short = shortfall(session, candidates, needs, session.open_to(claim.job))
+    short = shortfall(candidates, needs, session.open_to(claim.job))
     kept = candidates.within_share() if claim.across_queues and short is None else None
     if kept is not None:
         what = f"the minimum of gang `{kept.key}` is within what its queue `{kept.queue}` deserves or is guaranteed"

@@ -73,6 +73,8 @@ class Candidates:
         """The queues that may lose tasks, if there is a choice."""
         self._is_limited = limits_claims(session)
         self._gpu_seconds, self._cpu_seconds = lost_by_task(session)
+        self._rooms: dict[int, tuple[int, Ints]] = {}
+        """By shape, with the version of the state: see `room`."""
         self._mixed: dict[int, tuple[int, ...]] | None = None
         self.openings: dict[tuple[int, bytes], Openings] = {}
         """The openings that the search cached, by shape and usable nodes."""
@@ -152,6 +154,13 @@ class Candidates:
     def left(self) -> Ints:
         """The candidates that are still bound."""
         return np.asarray(self.tasks[self._session.state.status[self.tasks] == BOUND])
+
+    def room(self, shape: int) -> Ints:
+        """How many tasks of a shape each node takes later, at best, if all candidates may go: for a proof."""
+        version = self._session.state.version
+        if self._rooms.get(shape, (-1,))[0] != version:
+            self._rooms[shape] = version, self._session.capacity.at_best(shape, self.left(), proven=True)
+        return self._rooms[shape][1]
 
     def here(self, row: int) -> list[int]:
         """The candidates still bound on a node, cheapest single task first."""
