@@ -2,6 +2,7 @@
 
     add     a number in a column: undone by subtraction, so a column is restored exactly
     put     an entry of a dictionary
+    record  the same for a result on which no cache depends, such as a note
     drop    the removal of an entry
     assign  an attribute
 
@@ -32,12 +33,13 @@ class Mark(msgspec.Struct, frozen=True):
     added: int
     replaced: int
     touched: int
+    version: int
 
 
 class Journal:
     """The changes since the outermost statement began."""
 
-    CACHES: ClassVar[frozenset[str]] = frozenset({"_added", "_replaced", "_touched", "version", "cursor"})
+    CACHES: ClassVar[frozenset[str]] = frozenset({"_added", "_replaced", "_touched", "_last", "version", "cursor"})
     """Attributes that a rollback does not restore: the journal's own."""
 
     def __init__(self, nodes: int = 0) -> None:
@@ -50,7 +52,9 @@ class Journal:
         self.cursor = 0
         """The cursor of a reader that has seen all changes of node rows so far: it grows with every change."""
         self.version = 0
-        """Grows with every change and every rollback: equal versions mean an unchanged state."""
+        """Another one after each change, and the one of before after a rollback: equal versions mean an equal state."""
+        self._last = 0
+        """The last version: none is given twice."""
 
     # -- changes
 
@@ -58,18 +62,21 @@ class Journal:
         """Add to a column. An index array must not contain an index twice."""
         column[index] += delta
         self._added.append((column, index, delta))
-        self.version += 1
+        self.version = self._last = self._last + 1
 
     def put(self, where: dict[K, V], key: K, value: V) -> None:
+        self.record(where, key, value)
+        self.version = self._last = self._last + 1
+
+    def record(self, where: dict[K, V], key: K, value: V) -> None:
         self._replaced.append((where, key, where.get(key, _ABSENT)))
         where[key] = value
-        self.version += 1
 
     def drop(self, where: dict[K, V], key: K) -> None:
         """Remove an entry of a dictionary, if it exists."""
         if key in where:
             self._replaced.append((where, key, where.pop(key)))
-            self.version += 1
+            self.version = self._last = self._last + 1
 
     def assign(self, owner: object, name: str, value: object) -> None:
         self.put(vars(owner), name, value)
@@ -83,11 +90,11 @@ class Journal:
 
     def mark(self) -> Mark:
         """The current position in the journal."""
-        return Mark(len(self._added), len(self._replaced), self.cursor)
+        return Mark(len(self._added), len(self._replaced), self.cursor, self.version)
 
     def rollback(self, mark: Mark) -> None:
         """Undo everything since `mark`, last first."""
-        self.version += len(self._added) - mark.added + len(self._replaced) - mark.replaced
+        self.version = mark.version
         while len(self._added) > mark.added:
             column, index, delta = self._added.pop()
             column[index] -= delta

@@ -56,8 +56,9 @@ class Room:
         self.closed = session.closed_to(job)
         self.shared = session.shared_rooms(job, shape)
         self.close = [m for m in domains_of(session, job) if m is not None] if close is None else close
-        self.now = session.capacity.room(job, shape, within=session.open_to(job))
-        self.unlocked = session.capacity.room(job, shape, within=unlocked(session, job))
+        # Copies: without limits, these are columns that follow the state.
+        self.now = session.capacity.room(job, shape, within=session.open_to(job)).copy()
+        self.unlocked = session.capacity.room(job, shape, within=unlocked(session, job)).copy()
 
     def closing(self, locks: bool) -> list[Refusal]:
         """What closes nodes to the job, with or without locks: these come and go with other jobs."""

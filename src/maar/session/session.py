@@ -349,7 +349,7 @@ class Session:
             self.state.drop(self.evictions, task)
 
     def note(self, job: Job, reason: Reason) -> None:
-        self.state.put(self.notes, job.index, (*self.notes.get(job.index, ()), reason))
+        self.state.record(self.notes, job.index, (*self.notes.get(job.index, ()), reason))
 
     def clear_notes(self, job: Job) -> None:
         """Remove the noted reasons of a job."""
