@@ -6,7 +6,7 @@ from columns: the gang table has the costs, and only what the gang frees on chan
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -55,9 +55,9 @@ class Alone:
         """The gangs with an opening that have the same pods in the same queue, itself included; fewest pods first."""
         return self._gangs.alike(job, np.unique(self._gangs.gang[self._opens]))
 
-    def drop(self, jobs: Collection[int]) -> None:
-        """Leave out gangs that may not leave after all."""
-        self._opens &= ~np.isin(self._gangs.job, list(jobs))[self._gangs.gang]
+    def drop(self) -> None:
+        """Leave out gangs that have been refused."""
+        self._opens &= self._candidates.gangs_there()[self._gangs.gang]
 
     def _count(self, spots: Ints) -> None:
         gangs, rows = self._gangs, self._gangs.row[spots]
@@ -67,7 +67,7 @@ class Alone:
         ]
         fits = count_columns(len(rows), iter(then))
         self._then[spots] = fits * self._view.open[rows]
-        may = self._looks[spots] & self._candidates.gangs_there()[gangs.gang[spots]]
+        may = self._looks[spots] & self._candidates.gangs_there(gangs.gang[spots])
         self._opens[spots] = may & (fits > 0) & (count_columns(len(rows), iter(now)) == 0)
 
     def cheapest(self, wanted: int) -> tuple[int, int] | None:

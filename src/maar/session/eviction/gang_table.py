@@ -9,7 +9,6 @@ The table does not change. A gang whose number of pods is not that of its row ha
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from functools import cached_property
 
 import numpy as np
@@ -89,12 +88,10 @@ class GangTable:
     def _shape(self, job: int) -> int:
         return one_shape(self._session, self._session.job(job))
 
-    def there(self, refused: Collection[int]) -> Mask:
-        """Which gangs have not left, and are not refused."""
-        there = self._state.job_ready[self.job] == self.size
-        if refused:
-            there &= ~np.isin(self.job, list(refused))
-        return np.asarray(there)
+    def there(self, refused: Mask, gangs: Ints | slice = EVERY) -> Mask:
+        """Which of some gangs have not left, and are not among the refused jobs."""
+        jobs = self.job[gangs]
+        return np.asarray((self._state.job_ready[jobs] == self.size[gangs]) & ~refused[jobs])
 
 
 def _sums(session: Session, tasks: Ints, of: Ints, count: int) -> Ints:

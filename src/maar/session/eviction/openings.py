@@ -10,7 +10,7 @@ changed nodes are computed again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -107,9 +107,9 @@ class Openings:
         """The gangs with an opening that have the same pods in the same queue, itself included; fewest pods first."""
         return self._alone.alike(gang) if gang in self._candidates.gangs else []
 
-    def drop(self, gangs: Collection[int]) -> bool:
-        """Leave out gangs that may not leave after all; false if then openings of nodes with others change too."""
-        self._alone.drop(gangs)
+    def drop(self) -> bool:
+        """Leave out gangs that have been refused; false if then openings of nodes with others change too."""
+        self._alone.drop()
         return not self._rows
 
     def _cheapest_alone(self, wanted: int) -> Opening | None:

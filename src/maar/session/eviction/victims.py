@@ -23,6 +23,7 @@ import msgspec
 import numpy as np
 
 from maar.config.gangs import names_victims
+from maar.model.fitting import EVERY
 from maar.model.jobs import Job
 from maar.model.minimum import Spare
 from maar.model.plan import Cause
@@ -88,8 +89,9 @@ class Candidates:
         if without or self._without or self.is_outvoted:
             self.openings.clear()
         self._claim, self._without = claim, without
-        self._refused: set[int] = {unit.job for unit in without if unit.whole}
+        self._refused: Mask = np.zeros(len(self._session.snapshot.jobs), dtype=np.bool_)
         """Jobs whose whole gang may not be evicted after all."""
+        self._refused[[unit.job for unit in without if unit.whole]] = True
         self._dropped: set[int] = {task for unit in without if not unit.whole for task in unit.tasks}
         """Tasks that may not be evicted after all."""
         self.is_outvoted = False
@@ -123,9 +125,9 @@ class Candidates:
         of_job = self._session.snapshot.jobs.queue
         return (max((places[int(of_job[unit.job])] for unit in units), default=0),)
 
-    def gangs_there(self) -> Mask:
-        """The gangs of the table that may leave."""
-        return self.gangs.there(self._refused)
+    def gangs_there(self, gangs: Ints | slice = EVERY) -> Mask:
+        """The gangs of the table that may leave: of those with these numbers, if they are given."""
+        return self.gangs.there(self._refused, gangs)
 
     def gang_places(self, gangs: Ints) -> Ints | None:
         """`Cost.queue` of gangs of the table; `None`: all equal."""
@@ -259,14 +261,14 @@ class Candidates:
     def whole(self, job: int) -> Unit | None:
         """A gang as one unit, if whole gangs may be evicted and every running member may be."""
         gang = self._session.hooks.gang
-        if gang is None or job in self._refused or job == self._claim.job.index:
+        if gang is None or self._refused[job] or job == self._claim.job.index:
             return None
         if not (gang.whole_for_reclaim if self._claim.across_queues else gang.whole_for_preempt):
             return None
         running = self._session.tasks_of(self._session.job(job), Status.BOUND)
         if not self._may[running].all() or self._dropped.intersection(running.tolist()):
-            self._refused.add(job)
-        return None if job in self._refused or not len(running) else Unit(job, tuple(running.tolist()), True)
+            self._refused[job] = True
+        return None if self._refused[job] or not len(running) else Unit(job, tuple(running.tolist()), True)
 
     def units(self) -> list[Unit]:
         """All current units, cheapest first."""
@@ -287,7 +289,7 @@ class Candidates:
     def in_turn(self) -> Iterator[Unit]:
         """All current units for a claim inside a queue, cheapest first. Nothing else may leave in between."""
         gangs, rest = self.gangs, deque(self._ranked(self.gangs.others))
-        for gang in gangs.turn[gangs.there(self._refused)[gangs.turn]].tolist():
+        for gang in gangs.turn[self.gangs_there(gangs.turn)].tolist():
             unit = self.whole(gangs.job.item(gang))
             while unit is not None and rest and rest[0][0] < self._rank(unit):
                 yield rest.popleft()[1]
@@ -331,12 +333,12 @@ class Candidates:
         """Leave out a unit to which plugins did not agree; `gangs` are refused with it."""
         if unit.whole:
             gangs = {unit.job, *gangs}
-            self._refused.update(gangs)
+            self._refused[list(gangs)] = True
             self._outvoted.update(gangs)
         else:
             self._dropped.update(unit.tasks)
         self.is_outvoted = True
-        self.openings = {asked: known for asked, known in self.openings.items() if unit.whole and known.drop(gangs)}
+        self.openings = {asked: known for asked, known in self.openings.items() if unit.whole and known.drop()}
 
     def _divided(self, unit: Unit) -> tuple[Ints, Ints]:
         """The surplus of a whole gang, which leaves first, and its minimum, which leaves as one."""
