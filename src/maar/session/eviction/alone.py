@@ -53,7 +53,7 @@ class Alone:
 
     def alike(self, job: int) -> list[int]:
         """The gangs with an opening that have the same pods in the same queue, itself included; fewest pods first."""
-        return self._gangs.alike(job, np.unique(self._gangs.gang[self._opens]))
+        return self._gangs.alike(job, self._gangs.gang[self._opens])
 
     def drop(self) -> None:
         """Leave out gangs that have been refused."""

@@ -80,8 +80,12 @@ class GangTable:
         return {job: number for number, job in enumerate(self.job.tolist())}
 
     def alike(self, job: int, gangs: Ints) -> list[int]:
-        """The jobs of those of these gangs that have pods of the same shape in the same queue; fewest pods first."""
-        here = gangs[self.queue[gangs] == self.queue[self._numbers[job]]]
+        """The jobs of those of these gangs that have pods of the same shape in the same queue; fewest pods first.
+
+        The gang itself is among them.
+        """
+        number = self._numbers[job]
+        here = np.union1d(gangs[self.queue[gangs] == self.queue[number]], [number])
         here, shape = self.job[here[np.argsort(self.size[here], kind="stable")]], self._shape(job)
         return [other for other in here.tolist() if other == job or self._shape(other) == shape >= 0]
 
