@@ -34,6 +34,7 @@ tiers:
 """
 CONFIGS = {"proportion": default_config(catalog()), "capacity": configured(CAPACITY)}
 SEEDS = range(40)
+pytestmark = pytest.mark.slow
 NOW = 1e6
 
 
