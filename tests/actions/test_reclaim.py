@@ -117,3 +117,18 @@ def test_a_queue_takes_back_from_its_sibling_while_their_parent_is_at_its_limit(
     plans = scene(cluster(*parts), config)
     assert len(plans[0].evict) == 2
     assert [b.task for p in plans for b in p.bind] == ["ns/a-0"]
+
+
+def test_what_was_refused_to_one_job_is_refused_to_the_next_for_the_same_reason() -> None:
+    """The first job takes all that `b` has above its share. Two more find only what `b` deserves."""
+    parts = (
+        [node(f"n{i}", gpu=8) for i in range(3)],
+        node("cordoned", gpu=8, unschedulable=True),
+        HALVES,
+        [gang(f"b{i}", 1, gpu=8, on=[f"n{i}"], queue="b") for i in range(3)],
+        [gang(f"a{i}", 1, gpu=8, queue="a", created=i) for i in range(3)],
+    )
+    plan = scene(cluster(*parts), CONFIG)[0]
+    assert jobs_evicted(plan) == {"ns/b0"}
+    why = "the minimum of gang `ns/b1` is within what its queue `b` deserves or is guaranteed"
+    assert [why in wait.reasons[-1].message for wait in plan.waiting] == [False, True, True]

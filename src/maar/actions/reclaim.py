@@ -11,6 +11,7 @@ from maar.actions.preempt import may_claim
 from maar.model.jobs import Job
 from maar.session.eviction.making_room import Search, needs_of, refusal
 from maar.session.eviction.units import Unit
+from maar.session.eviction.verdicts import kind_of
 from maar.session.eviction.victims import CandidateBook
 from maar.session.hooks import Claim
 from maar.session.session import Session
@@ -30,12 +31,10 @@ class Reclaim:
         claiming = [job for job in session.active() if others_run(session, job) and may_claim(session, job)]
         turns = Turns(session, claiming)
         while (job := turns.next()) is not None:
-            if (
-                session.hooks.is_starving(job)
-                and take_back(session, job, book, self._after)
-                and session.hooks.is_starving(job)
-            ):
-                turns.again(job)
+            if session.hooks.is_starving(job) and take_back(session, job, book, self._after):
+                book.verdicts.clear()
+                if session.hooks.is_starving(job):
+                    turns.again(job)
 
 
 def others_run(session: Session, job: Job) -> bool:
@@ -56,6 +55,10 @@ def take_back(session: Session, job: Job, book: CandidateBook, after: float = 0.
         return False
     if not patience.may_evict(session, NAME, job, after):
         return False
+    kind, pods = kind_of(session, job, needs), sum(count for _, count in needs)
+    if (reason := book.verdicts.reason(kind, pods)) is not None:
+        session.note(job, reason)
+        return False
     claim = Claim(job, needs[0][0].shape, across_queues=True, priority=job.priority)
     candidates = book.others(claim)
 
@@ -69,5 +72,7 @@ def take_back(session: Session, job: Job, book: CandidateBook, after: float = 0.
     if Search(session, claim, candidates, why).run(needs):
         session.clear_notes(job)
         return True
-    session.note(job, refusal(session, NAME, claim, candidates, needs))
+    reason = refusal(session, NAME, claim, candidates, needs)
+    book.verdicts.refuse(kind, pods, reason)
+    session.note(job, reason)
     return False

@@ -98,7 +98,7 @@ class Capacity:
         on.allocatable(self._allowed, self._why_not)
         on.excess(self._excess)
         on.preemptive(self._may_take)
-        on.reclaimable(self._victims)
+        on.reclaimable(self._victims, alike=True)
         on.job_enqueueable(self._enqueueable)
 
     # -- queues

@@ -73,7 +73,7 @@ class Proportion(WithoutArguments):
         on.allocatable(self._allowed, self._why_not)
         on.excess(lambda queue, _: excess(queue, has_own(session, queue), self._deserved[queue], self._dims))
         on.preemptive(self._may_take)
-        on.reclaimable(self._victims)
+        on.reclaimable(self._victims, alike=True)
         on.job_enqueueable(self._enqueueable)
 
     def _number(self, queue: Queue) -> int:
@@ -95,13 +95,16 @@ class Proportion(WithoutArguments):
         Nominated room counts as used, so a queue that has some is not overused: it may still use it.
         """
         q = self._number(queue)
-        if self._session.state.soft:
-            nominated = self._session.state.job_nominated > 0
-            if (self._session.snapshot.jobs.queue[nominated] == q).any():
-                return False
+        if self._session.state.soft and q in self._session.memo.current(NAME, "nominated", self._with_nominated):
+            return False
         deserved, request, has = self._deserved[q], self._request[q], has_own(self._session, q)
         cares = [d for d in self._dims if deserved[d] > 0 or request[d] > 0]
         return bool(cares) and all(has[d] >= deserved[d] for d in cares)
+
+    def _with_nominated(self) -> set[int]:
+        """The queues with nominated room."""
+        jobs = self._session.state.job_nominated.nonzero()[0]
+        return set(self._session.snapshot.jobs.queue[jobs].tolist())
 
     def _why_overused(self, queue: Queue) -> Reason:
         q = self._number(queue)
@@ -153,8 +156,7 @@ class Proportion(WithoutArguments):
         if hard is not None:
             return hard  # no node would help
         reason = self._over(q, asks) or self._why_overused(queue)
-        pending = self._session.tasks_of(job, Status.PENDING)
-        if len(pending) and self._whole.is_too_small_for(job, pending):
+        if self._whole.is_too_small_for(job):
             # The cluster is too small, not the queue's share: the share was computed without this job.
             return replace(reason, limit=UNLIMITED)
         return reason
@@ -270,11 +272,21 @@ class Whole(NamedTuple):
             hopeless[jobs] = self._lacks(jobs, least)
         return hopeless
 
-    def is_too_small_for(self, job: Job, pending: Ints) -> bool:
-        """Whether the job of these tasks does not fit the empty cluster."""
+    def is_too_small_for(self, job: Job) -> bool:
+        """Whether a job with pending tasks does not fit the empty cluster."""
         snapshot = self.session.snapshot
-        least = snapshot.shapes.requests[snapshot.tasks.shape[pending]].min(axis=0)
-        return bool(self._lacks(np.array([job.index]), least[None])[0])
+        pending = self.session.tasks_of(job, Status.PENDING)
+        if not len(pending):
+            return False
+        shapes = snapshot.tasks.shape[pending]
+        shape, lacking = shapes.item(0), int(snapshot.jobs.minimum[job.index] - snapshot.jobs.ready[job.index])
+
+        def ask() -> bool:
+            least = snapshot.shapes.requests[shapes].min(axis=0)
+            return bool(self._lacks(np.array([job.index]), least[None])[0])
+
+        is_one = one_shape(self.session, job) >= 0
+        return self.session.memo.fixed(NAME, ("too small", shape, lacking), ask) if is_one else ask()
 
     def _lacks(self, jobs: Ints, least: Ints) -> Mask:
         """Whether the cluster is too small for each job, whose smallest pods request `least`."""

@@ -43,9 +43,10 @@ def lacking_at_best(session: Session, job: Job) -> Lack[int]:
     """What a job lacks of its minimum even if all its tasks that can be placed run."""
     state, row = session.state, job.index
     pods = state.job_ready.item(row) + state.job_nominated.item(row) + state.job_pending.item(row)
+    if not job.role_min and not job.subgroups:
+        gang = session.hooks.gang
+        return NOTHING if gang is None else lack_of_pods(gang.minimum(job) - pods)
     minimum = minimum_of(session, job)
-    if not minimum.roles and minimum.division is None:
-        return lack_of_pods(minimum.pods - pods)
     roles = Counter(session.snapshot.jobs.task_role[session.tasks_of(job, *USABLE)].tolist())
     return minimum.lack(Have(pods, roles, subgroups_of(session, job).count(USABLE) if minimum.division else NONE))
 

@@ -129,14 +129,16 @@ class GangRules(msgspec.Struct, frozen=True):
 class Entry(Generic[F]):
     """One registered function, with its plugin and tier."""
 
-    __slots__ = ("call", "plugin", "tier", "words")
+    __slots__ = ("alike", "call", "plugin", "tier", "words")
 
-    def __init__(self, tier: int, plugin: str, call: F, words: str = "") -> None:
+    def __init__(self, tier: int, plugin: str, call: F, words: str = "", *, alike: bool = False) -> None:
         self.tier = tier
         self.plugin = plugin
         self.call = call
         self.words = words or f"by plugin `{plugin}`"
         """For an order: what it means that it puts one first."""
+        self.alike = alike
+        """For a vote on victims: see `Register.reclaimable`."""
 
 
 JobKey = Callable[[Job], Any]
@@ -299,14 +301,16 @@ class Hooks:
 
     def victims(self, claim: Claim, tasks: Ints) -> Mask:
         """Which tasks may be evicted: every plugin that does not abstain agrees. Without a vote, none."""
-        agreed = np.ones(len(tasks), dtype=np.bool_)
-        voted = False
-        for entry in self.reclaimable if claim.across_queues else self.preemptable:
-            vote = entry.call(claim, tasks)
-            if vote is not None:
-                voted = True
-                agreed &= vote
-        return agreed if voted else np.zeros(len(tasks), dtype=np.bool_)
+        votes = self._votes(self.reclaimable if claim.across_queues else self.preemptable, claim, tasks)
+        return np.logical_and.reduce(votes) if votes else np.zeros(len(tasks), dtype=np.bool_)
+
+    def victims_by_kind(self, claim: Claim, tasks: Ints) -> Mask:
+        """The same by those voters alone that judge gangs by their queues and pods."""
+        alike = [entry for entry in self.reclaimable if entry.alike]
+        return np.logical_and.reduce([np.ones(len(tasks), dtype=np.bool_), *self._votes(alike, claim, tasks)])
+
+    def _votes(self, voters: Sequence[Entry[Victims]], claim: Claim, tasks: Ints) -> list[Mask]:
+        return [vote for entry in voters if (vote := entry.call(claim, tasks)) is not None]
 
 
 def combine_votes(votes: Iterable[tuple[int, Vote | Reason]]) -> tuple[bool, Vote | Reason]:

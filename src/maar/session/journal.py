@@ -2,6 +2,7 @@
 
     add     a number in a column: undone by subtraction, so a column is restored exactly
     put     an entry of a dictionary
+    record  the same for a result on which no cache depends, such as a note
     drop    the removal of an entry
     assign  an attribute
 
@@ -32,12 +33,13 @@ class Mark(msgspec.Struct, frozen=True):
     added: int
     replaced: int
     touched: int
+    version: int
 
 
 class Journal:
     """The changes since the outermost statement began."""
 
-    CACHES: ClassVar[frozenset[str]] = frozenset({"_added", "_replaced", "_touched", "_before", "cursor"})
+    CACHES: ClassVar[frozenset[str]] = frozenset({"_added", "_replaced", "_touched", "_last", "version", "cursor"})
     """Attributes that a rollback does not restore: the journal's own."""
 
     def __init__(self, nodes: int = 0) -> None:
@@ -49,8 +51,10 @@ class Journal:
         """For each node row, the cursor after its last change."""
         self.cursor = 0
         """The cursor of a reader that has seen all changes of node rows so far: it grows with every change."""
-        self._before = 0
-        """The number of changes no longer in the journal; an undone change counts twice."""
+        self.version = 0
+        """Another one after each change, and the one of before after a rollback: equal versions mean an equal state."""
+        self._last = 0
+        """The last version: none is given twice."""
 
     # -- changes
 
@@ -58,8 +62,13 @@ class Journal:
         """Add to a column. An index array must not contain an index twice."""
         column[index] += delta
         self._added.append((column, index, delta))
+        self.version = self._last = self._last + 1
 
     def put(self, where: dict[K, V], key: K, value: V) -> None:
+        self.record(where, key, value)
+        self.version = self._last = self._last + 1
+
+    def record(self, where: dict[K, V], key: K, value: V) -> None:
         self._replaced.append((where, key, where.get(key, _ABSENT)))
         where[key] = value
 
@@ -67,6 +76,7 @@ class Journal:
         """Remove an entry of a dictionary, if it exists."""
         if key in where:
             self._replaced.append((where, key, where.pop(key)))
+            self.version = self._last = self._last + 1
 
     def assign(self, owner: object, name: str, value: object) -> None:
         self.put(vars(owner), name, value)
@@ -80,11 +90,11 @@ class Journal:
 
     def mark(self) -> Mark:
         """The current position in the journal."""
-        return Mark(len(self._added), len(self._replaced), self.cursor)
+        return Mark(len(self._added), len(self._replaced), self.cursor, self.version)
 
     def rollback(self, mark: Mark) -> None:
         """Undo everything since `mark`, last first."""
-        self._before += 2 * (len(self._added) - mark.added + len(self._replaced) - mark.replaced)
+        self.version = mark.version
         while len(self._added) > mark.added:
             column, index, delta = self._added.pop()
             column[index] -= delta
@@ -100,16 +110,10 @@ class Journal:
 
     def forget(self) -> None:
         """Drop the history: nothing before this point can be undone."""
-        self._before += len(self._added) + len(self._replaced)
         self._added.clear()
         self._replaced.clear()
 
     # -- for caches
-
-    @property
-    def version(self) -> int:
-        """Grows with every change and every rollback: equal versions mean an unchanged state."""
-        return self._before + len(self._added) + len(self._replaced)
 
     def touched_since(self, cursor: int) -> tuple[Ints | None, int]:
         """The node rows that changed since `cursor`, and the new cursor."""

@@ -1,7 +1,8 @@
 """The memo: where modules cache what they compute in a session.
 
     fixed    depends only on the snapshot, the configuration and the hooks: valid for the whole session
-    current  depends also on the state: valid until the state changes or is rolled back
+    current  depends also on the state: valid while the state is this one, also again after a rollback. It must not be
+             a column that follows the state
 
 The owner is the module that computes the values. Only the owner reads them.
 """

@@ -6,6 +6,8 @@ Where nothing is proved the reason stays as it is, and means "not yet". The text
 
 from __future__ import annotations
 
+from operator import gt
+
 import numpy as np
 from msgspec.structs import replace
 
@@ -33,27 +35,33 @@ def by_nodes(session: Session, job: Job, group: Group, count: int, reason: Reaso
     if count < 1 or reason.code == LOCKED.name or not len(session.snapshot.nodes):
         return reason
     closed = [refusal for refusal in session.closed_to(job) if refusal.code.lasting]
-    usable = _without(_usable(session, group.shape), closed)
-    if not usable.any():
-        refusals = [refusal for refusal in session.refusals(group.shape) if refusal.code.lasting]
-        causes = dict.fromkeys(refusal.words for refusal in (*refusals, *closed))
-        what = f"they {', '.join(causes)}"
-        return _proved(reason, MATCH, f"{NOW}: {what}: add or label nodes, or change what it selects")
-    holds = _holds(session, group.shape)
-    if closed:
-        holds = holds * usable
-    if not holds.any():
-        return _proved(reason, NODE, f"{NOW}: {_too_large(session, group.shape, usable)}")
-    pods = counted(count, "pod", "pods together")
-    if int(holds.sum()) < count:
-        what = f"needs {pods}, all nodes hold {number(int(holds.sum()))} if nothing else runs"
-        return _proved(reason, CLUSTER, f"{NOW}: {what}: add nodes, or lower its minimum")
+    if closed or count > _hold(session, group.shape):
+        found = _by_room(session, group.shape, count, closed, reason)
+        if found is not reason:
+            return found
     if not alone or job.closeness is None or not job.closeness.hard:
         return reason
     if len(session.tasks_of(job, Status.BOUND, Status.NOMINATED)):
         return reason
     masks = [mask for mask in domains_of(session, job) if mask is not None]
     return by_domains(session, group, count, job.closeness, masks, reason)
+
+
+def _by_room(session: Session, shape: int, count: int, closed: list[Refusal], reason: Reason) -> Reason:
+    """The same by what nodes hold that are not `closed` to the job for good."""
+    usable = _without(_usable(session, shape), closed)
+    if not usable.any():
+        refusals = [refusal for refusal in session.refusals(shape) if refusal.code.lasting]
+        causes = dict.fromkeys(refusal.words for refusal in (*refusals, *closed))
+        what = f"they {', '.join(causes)}"
+        return _proved(reason, MATCH, f"{NOW}: {what}: add or label nodes, or change what it selects")
+    most = int((_holds(session, shape) * usable).sum())
+    if not most:
+        return _proved(reason, NODE, f"{NOW}: {_too_large(session, shape, usable)}")
+    if most < count:
+        what = f"needs {counted(count, 'pod', 'pods together')}, all nodes hold {number(most)} if nothing else runs"
+        return _proved(reason, CLUSTER, f"{NOW}: {what}: add nodes, or lower its minimum")
+    return reason
 
 
 def by_domains(
@@ -75,6 +83,8 @@ def by_queue(session: Session, reason: Reason, asks: list[int]) -> Reason:
         return reason
     axes = session.snapshot.axes
     limit = axes.row(session.snapshot.queues.queues[number].capability or {}, missing=UNLIMITED)
+    if not any(map(gt, asks, limit)):
+        return reason
     for d in _dims(session, asks):
         if asks[d] > limit[d]:
             name = axes.names[d]
@@ -133,6 +143,11 @@ def _without(nodes: Mask, refusals: list[Refusal]) -> Mask:
 def _holds(session: Session, shape: int) -> Ints:
     """How many tasks of a shape each node holds if nothing else runs there."""
     return session.capacity.on_empty(shape) * _usable(session, shape)
+
+
+def _hold(session: Session, shape: int) -> int:
+    """How many tasks of a shape all nodes hold if nothing else runs."""
+    return session.memo.fixed("never", ("hold", shape), lambda: int(_holds(session, shape).sum()))
 
 
 def _too_large(session: Session, shape: int, usable: Mask) -> str:

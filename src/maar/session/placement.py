@@ -20,6 +20,7 @@ from maar.model.minimum import Gap, spread
 from maar.model.resources import Floats, Ints, Mask
 from maar.model.tasks import Status
 from maar.session.gangs import missing
+from maar.session.room import one_shape
 from maar.session.session import Session
 from maar.session.subgroups import Assembly, Part, bundles, subgroups_of
 
@@ -86,6 +87,10 @@ def grouped(session: Session, job: Job, tasks: Ints, *, bundled: bool = False) -
     if len(tasks) == 0:
         return []
     bundles = session.hooks.bundled(job, tasks) if bundled and session.hooks.bundles else None
+    if bundles is None and not job.subgroups and len(snapshot.jobs.role_names[job.index]) == 1:
+        shape = one_shape(session, job)
+        if shape >= 0:  # asked many times for thousands of jobs
+            return [Group(snapshot.jobs.task_role.item(tasks.item(0)), shape, tasks)]
     shapes, roles = snapshot.tasks.shape.take(tasks), snapshot.jobs.task_role.take(tasks)
     if bundles is None and not job.subgroups:
         role, shape = roles.item(0), shapes.item(0)

@@ -29,6 +29,7 @@ from maar.session.resizing.changes import SizeChanges
 from maar.session.resizing.workers import coming, old_pods
 from maar.session.session import Session
 
+OWNER = "plan"
 UNREAD = Reason("maar", "Unread", "waits; reasons are not collected in this run")
 
 
@@ -207,8 +208,10 @@ def _not_admitted(session: Session, job: Job, notes: list[Reason]) -> list[Reaso
 
 def _gave_way(session: Session, job: Job) -> list[Reason]:
     """The reason for tasks that got room in this cycle and then lost it to a more important job."""
-    before = session.snapshot.tasks.status
-    gone = [t for t in session.tasks_of(job, Status.RELEASING).tolist() if before[t] <= Status.NOMINATED]
+    table = session.snapshot.tasks
+    losers = session.memo.current(OWNER, "losers", lambda: set(table.job[list(session.evictions)].tolist()))
+    gone = session.tasks_of(job, Status.RELEASING).tolist() if job.index in losers else []
+    gone = [t for t in gone if table.status[t] <= Status.NOMINATED]
     gone = [t for t in gone if t in session.evictions]  # not workers removed by a smaller size
     if not gone:
         return []

@@ -7,6 +7,7 @@ order, resources (the scarcest first), nodes that take no more together, limits 
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -49,17 +50,29 @@ class Room:
     """
 
     def __init__(self, session: Session, job: Job, shape: int, close: list[Mask] | None = None) -> None:
+        self._session = session
         self.view = session.view(shape)
         self.limits = [limit for _, limit in session.capacity.limits(shape)]
         self.closed = session.closed_to(job)
         self.shared = session.shared_rooms(job, shape)
         self.close = [m for m in domains_of(session, job) if m is not None] if close is None else close
-        self.now = session.capacity.room(job, shape, within=session.open_to(job))
-        self.unlocked = session.capacity.room(job, shape, within=unlocked(session, job))
+        # Copies: without limits, these are columns that follow the state.
+        self.now = session.capacity.room(job, shape, within=session.open_to(job)).copy()
+        self.unlocked = session.capacity.room(job, shape, within=unlocked(session, job)).copy()
 
     def closing(self, locks: bool) -> list[Refusal]:
         """What closes nodes to the job, with or without locks: these come and go with other jobs."""
         return [refusal for refusal in self.closed if locks or refusal.code != LOCKED]
+
+    @cached_property
+    def causes(self) -> list[Cause]:
+        return _causes(self._session, self, self.now)
+
+    @cached_property
+    def own_causes(self) -> list[Cause]:
+        """The causes if no node were locked."""
+        has_locks = any(cause.refusal.code == LOCKED for cause in self.causes)
+        return _causes(self._session, self, self.unlocked, locks=False) if has_locks else self.causes
 
     def most(self, fits: Ints) -> int:
         """How many tasks fit, in the best of the domains if there are any."""
@@ -67,18 +80,16 @@ class Room:
 
 
 def count_nodes(
-    session: Session, job: Job, group: Group, wanted: int, placed: int, close: list[Mask] | None = None
+    session: Session, job: Job, group: Group, wanted: int, placed: int = 0, room: Room | None = None
 ) -> Reason | None:
     """Why nodes refuse one more task, `None` if all fit; `placed` of the wanted tasks have room already."""
-    room = Room(session, job, group.shape, close)
+    room = room or Room(session, job, group.shape)
     most = placed or room.most(room.now)
     if most >= wanted:
         return None
-    causes = _causes(session, room, room.now)
-    has_locks = any(cause.refusal.code == LOCKED for cause in causes)
-    own = _causes(session, room, room.unlocked, locks=False) if has_locks else causes
+    causes = room.causes
     unlocked = room.most(room.unlocked)
-    deciding = _deciding(room, own, is_short=placed > 0 or unlocked > 0)
+    deciding = _deciding(room, room.own_causes, is_short=placed > 0 or unlocked > 0)
     reason = Reason(
         PLACING,
         SHORT.name,

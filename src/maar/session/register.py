@@ -56,9 +56,11 @@ class Register:
         self.flags = flags
         """The flags in the configuration, by the names in `FLAGS`; a flag that is not set is missing."""
 
-    def _add(self, point: str, to: list[Entry[Any]], call: Callable[..., Any], words: str = "") -> None:
+    def _add(
+        self, point: str, to: list[Entry[Any]], call: Callable[..., Any], words: str = "", *, alike: bool = False
+    ) -> None:
         if self.flags.get(FLAGS.get(point, point), True):
-            to.append(Entry(self.tier, self.plugin, call, words))
+            to.append(Entry(self.tier, self.plugin, call, words, alike=alike))
 
     def remember(self, what: Remember[T]) -> Remembered[T]:
         """What the plugin remembered in earlier cycles, and a way to remember more: `maar.session.memory`."""
@@ -149,9 +151,13 @@ class Register:
         """Which tasks may be evicted for a job of the same queue; `None` abstains."""
         self._add("preemptable", self._hooks.preemptable, vote)
 
-    def reclaimable(self, vote: Victims) -> None:
-        """Which tasks may be evicted for a job of another queue; `None` abstains."""
-        self._add("reclaimable", self._hooks.reclaimable, vote)
+    def reclaimable(self, vote: Victims, *, alike: bool = False) -> None:
+        """Which tasks may be evicted for a job of another queue; `None` abstains.
+
+        `alike`: the vote on a gang depends on its queue, and on how many of which pods it has. If it is refused, so are
+        gangs of its queue with as many or more of the same pods, also after others have left. They are not asked.
+        """
+        self._add("reclaimable", self._hooks.reclaimable, vote, alike=alike)
 
     def predicate(self, refuse: Callable[[int], Iterable[Refusal]]) -> None:
         """The nodes that a shape may not use, by cause; placed pods must not affect the answer."""

@@ -54,6 +54,7 @@ class Eviction(NamedTuple):
     cause: Cause
 
 
+ONLY_PENDING = (Status.PENDING,)
 RESTS = "Changing"
 """The code of jobs that changed again and again while they were being started."""
 NOT_RESUMED = "suspended, and the scheduler is configured without the action `resize`, which resumes jobs"
@@ -245,6 +246,8 @@ class Session:
         first, last = self.snapshot.jobs.members.span(job.index)
         if first == last:
             return NO_TASKS
+        if statuses == ONLY_PENDING and self.state.job_pending.item(job.index) == last - first:
+            return np.arange(first, last)
         found: Ints = among(statuses).take(self.state.status[first:last]).nonzero()[0]
         found += first
         return found
@@ -299,8 +302,12 @@ class Session:
 
     def closed_to(self, job: Job) -> list[Refusal]:
         """The nodes that a job may not use, for any shape."""
-        found = (entry.call(job) for entry in self.hooks.job_nodes)
-        return [refusal for refusal in found if refusal is not None]
+
+        def ask() -> list[Refusal]:
+            found = (entry.call(job) for entry in self.hooks.job_nodes)
+            return [refusal for refusal in found if refusal is not None]
+
+        return self.memo.current("closed", job.index, ask)
 
     def open_to(self, job: Job) -> Mask | None:
         """The nodes that a job may use; `None` means all."""
@@ -342,7 +349,7 @@ class Session:
             self.state.drop(self.evictions, task)
 
     def note(self, job: Job, reason: Reason) -> None:
-        self.state.put(self.notes, job.index, (*self.notes.get(job.index, ()), reason))
+        self.state.record(self.notes, job.index, (*self.notes.get(job.index, ()), reason))
 
     def clear_notes(self, job: Job) -> None:
         """Remove the noted reasons of a job."""

@@ -29,6 +29,7 @@ Listener = Callable[[int, int, Ints, Ints, int], None]
 
 NOWHERE: Ints = np.array([-1])
 ONE: Ints = np.array([1])
+START: Ints = np.array([0])
 
 
 class ReservedRoom(NamedTuple):
@@ -221,9 +222,12 @@ class State(Journal):
         for task in tasks:
             parts.setdefault((table.job.item(task), table.shape.item(task), roles.item(task)), []).append(task)
         for (job, shape, role), members in parts.items():
-            on = self.node[members]
-            rows, counts = np.unique(on, return_counts=True)
-            yield job, shape, role, np.array(members)[np.argsort(on, kind="stable")], rows, counts
+            chosen = np.array(members)
+            on = self.node[chosen]
+            order = on.argsort(kind="stable")
+            on = on[order]
+            first = np.concatenate((START, (on[1:] != on[:-1]).nonzero()[0] + 1))
+            yield job, shape, role, chosen[order], on[first], np.append(first[1:], len(on)) - first
 
     def _count(self, job: int, role: int, n: int, of_job: Ints, of_role: Ints) -> None:
         self.add(of_job, job, n)

@@ -51,6 +51,14 @@ class Alone:
         if len(spots) and self._looks.any():
             self._count(spots)
 
+    def alike(self, job: int) -> list[int]:
+        """The gangs with an opening that have the same pods in the same queue, itself included; fewest pods first."""
+        return self._gangs.alike(job, self._gangs.gang[self._opens])
+
+    def drop(self) -> None:
+        """Leave out gangs that have been refused."""
+        self._opens &= self._candidates.gangs_there()[self._gangs.gang]
+
     def _count(self, spots: Ints) -> None:
         gangs, rows = self._gangs, self._gangs.row[spots]
         now = [(self._free[dim][rows], wants) for dim, wants in self._wants]
@@ -59,7 +67,7 @@ class Alone:
         ]
         fits = count_columns(len(rows), iter(then))
         self._then[spots] = fits * self._view.open[rows]
-        may = self._looks[spots] & self._candidates.gangs_there()[gangs.gang[spots]]
+        may = self._looks[spots] & self._candidates.gangs_there(gangs.gang[spots])
         self._opens[spots] = may & (fits > 0) & (count_columns(len(rows), iter(now)) == 0)
 
     def cheapest(self, wanted: int) -> tuple[int, int] | None:

@@ -9,7 +9,7 @@ The table does not change. A gang whose number of pods is not that of its row ha
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from functools import cached_property
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from maar.model.fitting import EVERY
 from maar.model.resources import Floats, Ints, Mask
 from maar.session.eviction.cost import work_lost
 from maar.session.hooks import Claim
+from maar.session.room import one_shape
 from maar.session.session import Session
 
 OWNER = "gang table"
@@ -27,6 +28,7 @@ class GangTable:
 
     def __init__(self, session: Session, claim: Claim, tasks: Ints) -> None:
         """`tasks`: the candidates for a claim, all of them still there."""
+        self._session = session
         self._state = session.state
         snapshot = session.snapshot
         jobs = snapshot.tasks.job[tasks]
@@ -70,12 +72,30 @@ class GangTable:
         self.first: Ints = np.flatnonzero(np.diff(self.gang, prepend=-1))
         """The first spot of each gang that has any."""
 
-    def there(self, refused: Collection[int]) -> Mask:
-        """Which gangs have not left, and are not refused."""
-        there = self._state.job_ready[self.job] == self.size
-        if refused:
-            there &= ~np.isin(self.job, list(refused))
-        return np.asarray(there)
+    def __contains__(self, job: int) -> bool:
+        return job in self._numbers
+
+    @cached_property
+    def _numbers(self) -> dict[int, int]:
+        return {job: number for number, job in enumerate(self.job.tolist())}
+
+    def alike(self, job: int, gangs: Ints) -> list[int]:
+        """The jobs of those of these gangs that have pods of the same shape in the same queue; fewest pods first.
+
+        The gang itself is among them.
+        """
+        number = self._numbers[job]
+        here = np.union1d(gangs[self.queue[gangs] == self.queue[number]], [number])
+        here, shape = self.job[here[np.argsort(self.size[here], kind="stable")]], self._shape(job)
+        return [other for other in here.tolist() if other == job or self._shape(other) == shape >= 0]
+
+    def _shape(self, job: int) -> int:
+        return one_shape(self._session, self._session.job(job))
+
+    def there(self, refused: Mask, gangs: Ints | slice = EVERY) -> Mask:
+        """Which of some gangs have not left, and are not among the refused jobs."""
+        jobs = self.job[gangs]
+        return np.asarray((self._state.job_ready[jobs] == self.size[gangs]) & ~refused[jobs])
 
 
 def _sums(session: Session, tasks: Ints, of: Ints, count: int) -> Ints:

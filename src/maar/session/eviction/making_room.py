@@ -29,7 +29,7 @@ from maar.model.words import number
 from maar.session.eviction.cost import Cost, Rank
 from maar.session.eviction.openings import Openings
 from maar.session.eviction.units import Unit
-from maar.session.eviction.victims import Candidates
+from maar.session.eviction.victims import Candidates, Votes
 from maar.session.gangs import missing
 from maar.session.hooks import Claim
 from maar.session.placement import (
@@ -91,7 +91,7 @@ class Search:
     ) -> list[Mask | None]:
         """The usable nodes of each domain, without the domains that provably have no room."""
         places = (both(usable, domain) for domain in domains)
-        return [within for within in places if shortfall(self._session, self._candidates, groups, within) is None]
+        return [within for within in places if shortfall(self._candidates, groups, within) is None]
 
     def _cheapest(self, places: list[Mask | None], attempt: Callable[[Mask | None], Cost | None]) -> list[Mask | None]:
         """The place with the least cost; an attempt says what it costs, or `None` if it fails."""
@@ -215,11 +215,12 @@ class Search:
                 if not self._free_quota(group):
                     return False
                 continue
-            opening = self._openings(group, terms).cheapest(wanted - placed)
+            openings = self._openings(group, terms)
+            opening = openings.cheapest(wanted - placed)
             if opening is None:
                 return False
             for unit in opening.units:
-                if not self._evict(unit):
+                if not self._evict(unit, openings):
                     break
 
     def _openings(self, group: Group, terms: Terms) -> Openings:
@@ -254,25 +255,39 @@ class Search:
         evicted = (unit for unit in candidates.in_turn() if self._evict(unit))
         return any(not is_steady or hooks.allowed(self._job, group.shape, 1) for _ in evicted)
 
-    def _evict(self, unit: Unit) -> bool:
-        """Evict a unit, if all plugins agree to exactly this unit now."""
+    def _evict(self, unit: Unit, openings: Openings | None = None) -> bool:
+        """Evict a unit, if all plugins agree to exactly this unit now. Gangs like it are refused with it."""
         session = self._session
         here = unit._replace(tasks=tuple(t for t in unit.tasks if session.state.status[t] == int(Status.BOUND)))
         if not here.tasks:
             return False
         if self._candidates.agreed(here):
             self._send(here)
-        elif not self._goes_before(here):
-            self._candidates.refuse(here)
+            return True
+        alike = openings.alike(here.job) if openings and here.whole and self._claim.across_queues else []
+        smallest = self._candidates.whole(alike[0]) if alike else None
+        if smallest is not None and self._is_refused_by_kind(smallest):
+            self._candidates.refuse(here, alike)
             return False
-        return True
+        if self._goes_before(here):
+            return True
+        self._candidates.refuse(here)
+        return False
+
+    def _is_refused_by_kind(self, gang: Unit) -> bool:
+        """Whether those voters refuse a gang that then refuse all gangs with as many or more of the same pods."""
+        votes, before = self._session.hooks.victims_by_kind, list(self._gone)
+        with self._session.statement():  # not committed
+            refused = not self._candidates.agreed(gang, votes) and not self._goes_before(gang, votes)
+        self._gone = before
+        return refused
 
     def _send(self, unit: Unit) -> None:
         cause = Cause.RECLAIMED if self._claim.across_queues else Cause.PREEMPTED
         self._session.evict(unit.tasks, self._job, self._why(unit), cause)
         self._gone.append(unit)
 
-    def _goes_before(self, unit: Unit) -> bool:
+    def _goes_before(self, unit: Unit, votes: Votes | None = None) -> bool:
         """Evict a unit before the largest one that left, if its queue can lose both only in this order."""
         shortfalls = self._candidates.shortfalls
         largest = max(self._gone, key=lambda gone: (shortfalls.size(gone, unit), gone.tasks), default=None)
@@ -282,9 +297,9 @@ class Search:
         with self._session.statement() as statement:
             self._session.spare(largest.tasks)
             self._gone.remove(largest)
-            if self._candidates.agreed(unit):
+            if self._candidates.agreed(unit, votes):
                 self._send(unit)
-                if self._candidates.agreed(largest):
+                if self._candidates.agreed(largest, votes):
                     self._send(largest)
                     statement.commit()
                     return True
@@ -383,12 +398,10 @@ def _needs_of_parts(session: Session, job: Job, groups: list[Group], lack: Lack[
     return [] if part is None else list(part.needs)
 
 
-def shortfall(
-    session: Session, candidates: Candidates, groups: list[tuple[Group, int]], within: Mask | None
-) -> tuple[int, int] | None:
+def shortfall(candidates: Candidates, groups: list[tuple[Group, int]], within: Mask | None) -> tuple[int, int] | None:
     """The proof that there is no room: how many tasks fit at best, and how many are wanted; `None` without a proof."""
     for group, count in groups:
-        fits = session.capacity.at_best(group.shape, candidates.left(), proven=True)
+        fits = candidates.room(group.shape)
         room = int(fits.sum() if within is None else fits[within].sum())
         if room < count:
             return room, count
@@ -403,7 +416,7 @@ def refusal(
     lasting = f"evicting all pods that may be {verb} does not make enough room"
     if len(candidates.left()) == 0:
         return Reason(action, "NoVictims", f"no running pod may be {verb} for it")
-    short = shortfall(session, candidates, needs, session.open_to(claim.job))
+    short = shortfall(candidates, needs, session.open_to(claim.job))
     kept = candidates.within_share() if claim.across_queues and short is None else None
     if kept is not None:
         what = f"the minimum of gang `{kept.key}` is within what its queue `{kept.queue}` deserves or is guaranteed"

@@ -103,6 +103,15 @@ class Openings:
                 return best
         return alone
 
+    def alike(self, gang: int) -> list[int]:
+        """The gangs with an opening that have the same pods in the same queue, itself included; fewest pods first."""
+        return self._alone.alike(gang) if gang in self._candidates.gangs else []
+
+    def drop(self) -> bool:
+        """Leave out gangs that have been refused; false if then openings of nodes with others change too."""
+        self._alone.drop()
+        return not self._rows
+
     def _cheapest_alone(self, wanted: int) -> Opening | None:
         """The best opening of a node where the only victim is a gang that leaves whole."""
         best = self._alone.cheapest(wanted)

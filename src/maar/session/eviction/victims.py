@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, deque
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property
 from operator import itemgetter
@@ -23,11 +23,12 @@ import msgspec
 import numpy as np
 
 from maar.config.gangs import names_victims
+from maar.model.fitting import EVERY
 from maar.model.jobs import Job
 from maar.model.minimum import Spare
 from maar.model.plan import Cause
 from maar.model.resources import Ints, Mask
-from maar.model.tasks import READY, Status
+from maar.model.tasks import NO_TASKS, READY, Status
 from maar.session.eviction.cost import Cost, Rank, TieKey, Work
 from maar.session.eviction.gang_table import GangTable, lost_by_task
 from maar.session.eviction.protection import beyond_share, limits_claims, unprotected
@@ -45,11 +46,14 @@ if TYPE_CHECKING:
 
 BOUND = int(Status.BOUND)
 """A plain integer: numpy compares enum members slowly."""
+SUCCEEDED = int(Status.SUCCEEDED)
 
 OWNER = "victims"
 Places = dict[int, int]
 """Queue to its place among the queues that lose tasks: smaller first. Empty if all are equal."""
 NO_PLACES: Places = {}
+Votes = Callable[[Claim, Ints], Mask]
+"""Which tasks may be evicted for a claim: `Hooks.victims`, or some of the voters."""
 
 
 class Candidates:
@@ -70,23 +74,27 @@ class Candidates:
         """The queues that may lose tasks, if there is a choice."""
         self._is_limited = limits_claims(session)
         self._gpu_seconds, self._cpu_seconds = lost_by_task(session)
+        self._rooms: dict[int, tuple[int, Ints]] = {}
+        """By shape, with the version of the state: see `room`."""
         self._mixed: dict[int, tuple[int, ...]] | None = None
         self.openings: dict[tuple[int, bytes], Openings] = {}
         """The openings that the search cached, by shape and usable nodes."""
         self._without: frozenset[Unit] = frozenset()
+        self.is_outvoted = False
+        """Whether plugins did not agree to evict a unit in this search."""
         self.begin(claim)
 
     def begin(self, claim: Claim, without: frozenset[Unit] = frozenset()) -> None:
         """Start a search: tasks dropped in an earlier search are candidates again, except the units `without`."""
-        if without or self._without:
+        if without or self._without or self.is_outvoted:
             self.openings.clear()
         self._claim, self._without = claim, without
-        self._refused: set[int] = {unit.job for unit in without if unit.whole}
+        self._refused: Mask = np.zeros(len(self._session.snapshot.jobs), dtype=np.bool_)
         """Jobs whose whole gang may not be evicted after all."""
+        self._refused[[unit.job for unit in without if unit.whole]] = True
         self._dropped: set[int] = {task for unit in without if not unit.whole for task in unit.tasks}
         """Tasks that may not be evicted after all."""
         self.is_outvoted = False
-        """Whether plugins did not agree to evict a unit in this search."""
         self.shortfalls = Shortfalls(self._session, claim, self.left(), self._losers)
         self._outvoted: set[int] = set()
         """Jobs whose whole gang a plugin refused just before its eviction."""
@@ -117,9 +125,9 @@ class Candidates:
         of_job = self._session.snapshot.jobs.queue
         return (max((places[int(of_job[unit.job])] for unit in units), default=0),)
 
-    def gangs_there(self) -> Mask:
-        """The gangs of the table that may leave."""
-        return self.gangs.there(self._refused)
+    def gangs_there(self, gangs: Ints | slice = EVERY) -> Mask:
+        """The gangs of the table that may leave: of those with these numbers, if they are given."""
+        return self.gangs.there(self._refused, gangs)
 
     def gang_places(self, gangs: Ints) -> Ints | None:
         """`Cost.queue` of gangs of the table; `None`: all equal."""
@@ -130,10 +138,12 @@ class Candidates:
         """The order of gangs of the table by `Cost.shortfall`; `None`: all equal."""
         if not self.shortfalls:
             return None
-        kinds, of_gang = np.unique(self.gangs.kind[gangs], return_inverse=True)
-        below = [self.shortfalls.of_holder(*self.gangs.kinds[kind]) for kind in kinds.tolist()]
-        order = {of: number for number, of in enumerate(sorted(set(below)))}
-        return np.array([order[of] for of in below])[of_gang]
+        kind, kinds = self.gangs.kind[gangs], self.gangs.kinds
+        below = {k: self.shortfalls.of_holder(*kinds[k]) for k in np.bincount(kind).nonzero()[0].tolist()}
+        order = {of: number for number, of in enumerate(sorted(set(below.values())))}
+        places = np.zeros(len(kinds), dtype=np.int64)
+        places[list(below)] = [order[of] for of in below.values()]
+        return places[kind]
 
     def mixed_rows(self) -> dict[int, tuple[int, ...]]:
         """The nodes where several queues may lose tasks, with these queues."""
@@ -146,6 +156,13 @@ class Candidates:
     def left(self) -> Ints:
         """The candidates that are still bound."""
         return np.asarray(self.tasks[self._session.state.status[self.tasks] == BOUND])
+
+    def room(self, shape: int) -> Ints:
+        """How many tasks of a shape each node takes later, at best, if all candidates may go: for a proof."""
+        version = self._session.state.version
+        if self._rooms.get(shape, (-1,))[0] != version:
+            self._rooms[shape] = version, self._session.capacity.at_best(shape, self.left(), proven=True)
+        return self._rooms[shape][1]
 
     def here(self, row: int) -> list[int]:
         """The candidates still bound on a node, cheapest single task first."""
@@ -244,14 +261,14 @@ class Candidates:
     def whole(self, job: int) -> Unit | None:
         """A gang as one unit, if whole gangs may be evicted and every running member may be."""
         gang = self._session.hooks.gang
-        if gang is None or job in self._refused or job == self._claim.job.index:
+        if gang is None or self._refused[job] or job == self._claim.job.index:
             return None
         if not (gang.whole_for_reclaim if self._claim.across_queues else gang.whole_for_preempt):
             return None
         running = self._session.tasks_of(self._session.job(job), Status.BOUND)
         if not self._may[running].all() or self._dropped.intersection(running.tolist()):
-            self._refused.add(job)
-        return None if job in self._refused or not len(running) else Unit(job, tuple(running.tolist()), True)
+            self._refused[job] = True
+        return None if self._refused[job] or not len(running) else Unit(job, tuple(running.tolist()), True)
 
     def units(self) -> list[Unit]:
         """All current units, cheapest first."""
@@ -272,7 +289,7 @@ class Candidates:
     def in_turn(self) -> Iterator[Unit]:
         """All current units for a claim inside a queue, cheapest first. Nothing else may leave in between."""
         gangs, rest = self.gangs, deque(self._ranked(self.gangs.others))
-        for gang in gangs.turn[gangs.there(self._refused)[gangs.turn]].tolist():
+        for gang in gangs.turn[self.gangs_there(gangs.turn)].tolist():
             unit = self.whole(gangs.job.item(gang))
             while unit is not None and rest and rest[0][0] < self._rank(unit):
                 yield rest.popleft()[1]
@@ -297,12 +314,13 @@ class Candidates:
             return Rank(self.cost([unit]), self.key(unit.tasks), unit.tasks[0])
         return self._single_rank(unit.tasks[0], self.place((unit,), self.places()))
 
-    def agreed(self, unit: Unit) -> bool:
-        """Whether all plugins agree to evict exactly these tasks now, after the earlier evictions."""
-        votes, whole = self._session.hooks.victims, msgspec.structs.replace(self._claim, whole=True)
+    def agreed(self, unit: Unit, votes: Votes | None = None) -> bool:
+        """Whether all voters, or some, agree to evict exactly these tasks now, after the earlier evictions."""
+        votes = votes or self._session.hooks.victims
         if not unit.whole or not self._claim.across_queues:
             return bool(votes(self._claim, np.array(unit.tasks)).all())
-        surplus, least = self._divided(unit)
+        whole = msgspec.structs.replace(self._claim, whole=True)
+        surplus, least = (NO_TASKS, np.array(unit.tasks)) if unit.job in self.gangs else self._divided(unit)
         if not len(surplus):
             return bool(votes(whole, least).all())
         if not votes(self._claim, surplus).all():
@@ -311,15 +329,16 @@ class Candidates:
             self._session.evict(surplus, self._claim.job, "", Cause.RECLAIMED)
             return bool(votes(whole, least).all())
 
-    def refuse(self, unit: Unit) -> None:
-        """Leave out a unit to which plugins did not agree."""
+    def refuse(self, unit: Unit, gangs: Collection[int] = ()) -> None:
+        """Leave out a unit to which plugins did not agree; `gangs` are refused with it."""
         if unit.whole:
-            self._refused.add(unit.job)
-            self._outvoted.add(unit.job)
+            gangs = {unit.job, *gangs}
+            self._refused[list(gangs)] = True
+            self._outvoted.update(gangs)
         else:
             self._dropped.update(unit.tasks)
         self.is_outvoted = True
-        self.openings.clear()
+        self.openings = {asked: known for asked, known in self.openings.items() if unit.whole and known.drop()}
 
     def _divided(self, unit: Unit) -> tuple[Ints, Ints]:
         """The surplus of a whole gang, which leaves first, and its minimum, which leaves as one."""
@@ -402,23 +421,26 @@ def find(session: Session, claim: Claim) -> Ints:
     """All tasks that may be evicted for a claim, each judged alone."""
     snapshot, state = session.snapshot, session.state
     table = snapshot.tasks
-    spared, beyond = ~table.preemptable | table.resident, beyond_share(session)
+    tasks = (state.status == BOUND).nonzero()[0]
+    spared, beyond = ~table.preemptable[tasks] | table.resident[tasks], beyond_share(session)
     if beyond is not None:
-        spared &= ~beyond
-    chosen = (state.status == Status.BOUND) & ~spared & ~table.foreign & (state.node >= 0)
-    for row in set(table.job[state.status == Status.SUCCEEDED].tolist()).intersection(snapshot.jobs.elastic):
+        spared &= ~beyond[tasks]
+    jobs, shapes = table.job[tasks], table.shape[tasks]
+    chosen = ~spared & ~table.foreign[tasks] & (state.node[tasks] >= 0)
+    ending = table.job[state.status == SUCCEEDED] if snapshot.jobs.elastic else NO_TASKS
+    for row in set(ending.tolist()).intersection(snapshot.jobs.elastic):
         if is_ending(session, session.job(row)):  # Its room is free soon; if stopped now, the job would run again.
-            chosen[snapshot.jobs.members[row]] = False
-    queues = snapshot.jobs.queue[table.job]
+            chosen[jobs == row] = False
+    queues = snapshot.jobs.queue[jobs]
     mine = snapshot.jobs.queue[claim.job.index]
     if claim.across_queues:
         takeable = np.array([q.reclaimable for q in snapshot.queues.queues] + [False])
         chosen &= (queues != mine) & takeable[queues]
     else:
-        chosen &= (queues == mine) & (snapshot.jobs.priority[table.job] < claim.job.priority)
+        chosen &= (queues == mine) & (snapshot.jobs.priority[jobs] < claim.job.priority)
         if claim.shape >= 0 and snapshot.shapes.best_effort[claim.shape]:
-            chosen &= snapshot.shapes.best_effort[table.shape]  # It lacks a pod slot: no one loses resources for it.
-    return _agreed(session, claim, np.flatnonzero(chosen))
+            chosen &= snapshot.shapes.best_effort[shapes]  # It lacks a pod slot: no one loses resources for it.
+    return _agreed(session, claim, tasks[chosen])
 
 
 def inside(session: Session, claim: Claim) -> Candidates:
