@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.support import quick_time
 from tests.support.live import OUR_CRDS, Live, connected, scheduling
-from tests.support.patience import PATIENCE
+from tests.support.patience import until
 
 from maar.controller.loop import IN_A_THREAD
 from maar.controller.scheduler import Scheduler
@@ -46,15 +46,11 @@ class Watched:
 
     async def written(self) -> None:
         """Wait until the server has a node for each pod."""
-        async with asyncio.timeout(PATIENCE):
-            while not all(pod.node for pod in await self.cluster.pods()):
-                await asyncio.sleep(0.001)
+        await self.cluster.until(lambda pods: all(pod.node for pod in pods), "each pod has a node")
 
     async def bound(self, count: int) -> list[tuple[float, int]]:
         """The cycles until this many pods were bound since `begin`."""
-        async with asyncio.timeout(PATIENCE):
-            while sum(binds for _, binds in self.cycles) < count:
-                await asyncio.sleep(0.001)
+        await until(lambda: sum(binds for _, binds in self.cycles) >= count, f"{count} pods are bound")
         return self.cycles
 
 

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 from tests.kube.client.peers import certified, opened, pooled, run, served
-from tests.support.sockets import answer, serving, until
+from tests.support.patience import until
+from tests.support.sockets import answer, serving
 
 from maar.kube.client.access import Access
 from maar.kube.client.api import Api
