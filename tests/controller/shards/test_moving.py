@@ -129,7 +129,7 @@ def test_a_queue_is_let_go_when_its_wants_have_ended_and_everything_sent_is_sett
         async def moved() -> bool:
             return await shard() == 1
 
-        await asyncio.sleep(0.2)
+        await asyncio.sleep(0.2)  # nothing happens, here and below
         assert 0 == await shard(), "a job of it has a want"
         scene.moves.after([], proposed, frozenset())
         await asyncio.sleep(0.2)

@@ -224,7 +224,7 @@ def test_another_authority_of_the_front_proxy_is_believed_when_it_is_published(t
         await until(believed, "the new authority is believed")
         assert 0 == (await front.ask(f"{ROOT}/whoami", AS_USER, old))[0]
         await front.web.cluster.api.delete(PUBLISHED)
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0.1)  # five looks find nothing
         assert 200 == (await front.as_proxy("/whoami"))[0], "what is known stays true"
 
     told(tmp_path, story, every=0.02)
