@@ -188,10 +188,10 @@ class Client:
     def until(self, path: str, condition: Callable[[Obj], Any]) -> Obj:
         """The object at a path, once the condition is true for it."""
 
-        async def found() -> Obj | None:
+        async def found() -> Obj:
             async with self.session.get(path) as response:
                 body: Obj = await response.json()
-                return body if condition(body) else None
+                return body if condition(body) else {}
 
         return self.runner.run(until(found, words_of(condition)))
 

@@ -144,7 +144,7 @@ def test_a_burst_survives_30_kills_of_the_scheduler(real_cluster: RealCluster, t
 
     async def kill_the_server_twice(of: Scene, killer: Killer) -> None:
         for kills in (KILLS // 3, 2 * KILLS // 3):
-            await until(lambda kills=kills: killer.kills >= kills)
+            await until(lambda: killer.kills >= kills)  # noqa: B023
             await of.kill_the_server()
 
     async def story() -> None:
@@ -172,7 +172,7 @@ def test_one_scheduler_lives_through_a_burst(real_cluster: RealCluster, tmp_path
             async def kill_the_server_twice() -> None:
                 nonlocal killed
                 for bound in (20, 60):
-                    await until(lambda bound=bound: len(made.proxy.bound) >= bound)
+                    await until(lambda: len(made.proxy.bound) >= bound)  # noqa: B023
                     await made.kill_the_server()
                     killed += 1
 

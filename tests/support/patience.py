@@ -19,11 +19,10 @@ T = TypeVar("T")
 
 PATIENCE = 240.0
 """Seconds; less than the longest lease. On an idle machine most conditions come true within one."""
-SHORTEST = 0.001
-LONGEST = 0.05
-"""Seconds between two looks."""
-REST = 5
-"""A look is followed by a pause of this multiple of its duration: looking must not slow down what is waited for."""
+LOOK_S = 0.001
+"""Seconds between two looks at something in this event loop."""
+ASK_S = 0.05
+"""Seconds between two questions to others: more would slow down what is waited for, and meet the limits of servers."""
 
 
 def wait_until(holds: Callable[[], T], what: str = "", patience: float = PATIENCE) -> T:
@@ -32,13 +31,11 @@ def wait_until(holds: Callable[[], T], what: str = "", patience: float = PATIENC
     The TimeoutError says in words what was waited for, or shows the line of the condition.
     """
     ends = time.monotonic() + patience
-    while True:
-        begun = time.monotonic()
-        if found := holds():
-            return found
+    while not (found := holds()):
         if time.monotonic() > ends:
             raise TimeoutError(_says(holds, what, patience))
-        time.sleep(_pause(time.monotonic() - begun))
+        time.sleep(ASK_S)
+    return found
 
 
 @overload
@@ -47,25 +44,20 @@ async def until(holds: Callable[[], Awaitable[T]], what: str = "", patience: flo
 async def until(holds: Callable[[], T], what: str = "", patience: float = PATIENCE) -> T: ...
 async def until(holds: Callable[[], Any], what: str = "", patience: float = PATIENCE) -> Any:
     """The same in an event loop. The condition may be a coroutine function; it is cancelled when the time is over."""
-    loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(patience) as limit:
             while True:
-                begun = loop.time()
                 found = holds()
-                if inspect.isawaitable(found):
+                asks = inspect.isawaitable(found)
+                if asks:
                     found = await found
                 if found:
                     return found
-                await asyncio.sleep(_pause(loop.time() - begun))
+                await asyncio.sleep(ASK_S if asks else LOOK_S)
     except TimeoutError:
         if not limit.expired():
             raise  # the condition's own
         raise TimeoutError(_says(holds, what, patience)) from None
-
-
-def _pause(took: float) -> float:
-    return min(max(SHORTEST, REST * took), LONGEST)
 
 
 def _says(holds: Callable[[], Any], what: str, patience: float) -> str:
