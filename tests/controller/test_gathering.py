@@ -17,8 +17,8 @@ from maar.controller.loop import IN_A_THREAD
 from maar.controller.scheduler import Scheduler
 from maar.controller.settings.settings import Settings
 from maar.controller.snapshots.cycle import Cycle
+from maar.embedded.objects.kinds import PODS
 from maar.embedded.server import EmbeddedServer
-from maar.kube.wire.api_resources import PODS
 
 SETTINGS = Settings()
 FEW = IN_A_THREAD - 1
