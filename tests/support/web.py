@@ -126,12 +126,12 @@ class Web:
 
     async def settled(self) -> None:
         """Wait until a decision has seen everything that happened before."""
-        seen = self.mirror.scheduler.loop.cycles
-        self.mirror.scheduler.loop.trigger()
+        seen = self.mirror.observer.loop.cycles
+        self.mirror.observer.loop.trigger()
 
         def decided() -> bool:
-            self.mirror.scheduler.loop.trigger()
-            return self.mirror.scheduler.loop.cycles >= seen + 2
+            self.mirror.observer.loop.trigger()
+            return self.mirror.observer.loop.cycles >= seen + 2
 
         await until(decided, "two more cycles")
 

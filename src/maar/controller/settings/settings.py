@@ -63,8 +63,6 @@ class Settings(msgspec.Struct, frozen=True):
     """Writes in flight at once."""
     announce: bool = True
     """Announce dangerous writes on the lease. False only to measure what that costs."""
-    dry_run: bool = False
-    """Shadow mode: decide and write nothing."""
     delete_victims: bool = False
     """Delete pods instead of evicting them; this ignores disruption budgets."""
     pod_events: bool = False
