@@ -22,8 +22,8 @@ from tests.support.node.node import GPU, RealNode
 from tests.support.node.sleepers import Sleepers
 from tests.support.node.users import cluster_ip
 from tests.support.node.walls import ADDRESS, INSIDE
+from tests.support.patience import wait_until
 from tests.support.postgres import Postgres, binaries
-from tests.support.real.processes import wait_until
 from tests.support.trainings import KINDS, Training, mean_completion, workload
 from tools.image.targets import NAME, native
 

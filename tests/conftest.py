@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from tests.support.real.cluster import RealCluster
 from tests.support.real.parts import available
+from tests.support.shared import left_out
 
 from maar.embedded.parts.jobs import Jobs
 from maar.embedded.parts.kubelets import Kubelets
@@ -24,6 +25,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 CRDS = Path(__file__).parents[1] / "deploy" / "crds"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say which tests were skipped because their data is not in this clone."""
+    if line := left_out(terminalreporter.stats.get("skipped", [])):
+        terminalreporter.write_line(line, yellow=True)
 
 
 @pytest.fixture

@@ -55,6 +55,14 @@ def unsatisfied(wanted: list[str], pinned: dict[str, Requirement]) -> list[str]:
     return missing
 
 
+def test_the_map_of_what_tests_share_names_every_module() -> None:
+    folder = ROOT / "tests" / "support"
+    there = {file.stem for file in folder.glob("*.py")} - {"__init__"}
+    there |= {f"{file.parent.name}/" for file in folder.glob("*/__init__.py")}
+    named = re.findall(r"^- `(.+?)`: ", (folder / "README.md").read_text(), re.MULTILINE)
+    assert sorted(there) == sorted(named)
+
+
 @pytest.mark.parametrize("file", REQUIREMENT_FILES)
 def test_requirements_name_no_address(file: str) -> None:
     assert [] == ADDRESS.findall((ROOT / file).read_text())

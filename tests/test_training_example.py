@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.support.real.processes import wait_until
+from tests.support.patience import wait_until
 
 SCRIPT = Path(__file__).parents[1] / "examples" / "training" / "train.py"
 SMALL = ["--samples=8192", "--batch=1024", "--hidden=64"]

@@ -19,7 +19,7 @@ import aiohttp
 import msgspec
 import pytest
 import yaml
-from tests.support.patience import PATIENCE
+from tests.support.patience import PATIENCE, until, words_of
 from tests.support.real.cluster import RealCluster
 from tests.support.real.parts import available
 
@@ -188,16 +188,12 @@ class Client:
     def until(self, path: str, condition: Callable[[Obj], Any]) -> Obj:
         """The object at a path, once the condition is true for it."""
 
-        async def waited() -> Obj:
-            async with asyncio.timeout(PATIENCE):
-                while True:
-                    async with self.session.get(path) as response:
-                        body: Obj = await response.json()
-                        if condition(body):
-                            return body
-                    await asyncio.sleep(0.01)
+        async def found() -> Obj:
+            async with self.session.get(path) as response:
+                body: Obj = await response.json()
+                return body if condition(body) else {}
 
-        return self.runner.run(waited())
+        return self.runner.run(until(found, words_of(condition)))
 
 
 @pytest.fixture(scope="session")

@@ -19,10 +19,10 @@ from tests.support.charts import CHART, CRDS_CHART, NAME, NAMESPACE, Object, by_
 from tests.support.charts import settings as flags
 from tests.support.live import NAMESPACE as TENANT
 from tests.support.live import connected, observing
+from tests.support.patience import wait_until
 from tests.support.real.api import Refused
 from tests.support.real.cluster import RealCluster
 from tests.support.real.parts import CHECKOUT, available, folders
-from tests.support.real.processes import wait_until
 
 from maar.controller.settings.settings import Settings
 from maar.controller.shadow import Shadow

@@ -21,9 +21,9 @@ from tests.chart.test_values import VOLCANOS
 from tests.support.charts import Object, environment
 from tests.support.installed import USERS, command
 from tests.support.memory import elects_at_once
+from tests.support.patience import wait_until
 from tests.support.real.cluster import RealCluster
 from tests.support.real.parts import CHECKOUT, available, folders
-from tests.support.real.processes import wait_until
 
 from maar import __version__
 from maar.kube.wire.annotations import LOCKED_FOR

@@ -21,7 +21,7 @@ import yaml
 from click.testing import CliRunner, Result
 from tests.support.commands import filled, maar
 from tests.support.live import GPU, NAMESPACE, OUR_CRDS, Live, connected
-from tests.support.patience import PATIENCE
+from tests.support.patience import PATIENCE, until
 from tests.support.web import ADMIN, MINE, THEIRS, USER, Web, gang, webbing
 
 from maar.cli.main import main
@@ -444,8 +444,11 @@ def test_maar_web_answers_with_its_own_view(tmp_path: Path) -> None:
 
 def test_the_forecasts_of_maar_web_are_shown(tmp_path: Path) -> None:
     async def story(web: Web, kubeconfig: Path) -> None:
-        while "trust" not in (text := ok(await ask(web, kubeconfig, "when", "mine/waits"))):
-            await asyncio.sleep(0.1)
+        async def trusted() -> str:
+            text = ok(await ask(web, kubeconfig, "when", "mine/waits"))
+            return text if "trust" in text else ""
+
+        text = await until(trusted, "a forecast and how far to trust it")
         said = " ".join(text.split())
         assert re.search(r"starts by .* with a chance of 50 %; by .* with a chance of 90 %", said)
         assert "4 roll-outs with jobs that come later" in said

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 from tests.support.live import connected
+from tests.support.patience import wait_until
 
 from maar.cli.demo import Sayer
 from maar.demo.box import definitions
@@ -314,10 +315,8 @@ def look_at_the_page(url: str) -> None:
         jobs = {job["name"]: job for job in json.loads(got("api/v1/jobs"))["items"]}
         return {name: jobs[name]["elastic"]["now"] for name in ("gpt", "clip", "dino")}
 
-    ends = time.monotonic() + 30  # it follows the cluster at a low priority
-    while {"gpt": 16, "clip": 8, "dino": 4} != (found := sizes()):
-        assert time.monotonic() < ends, f"not as at the end of the story: {found}"
-        time.sleep(0.2)
+    # It follows the cluster at a low priority.
+    wait_until(lambda: sizes() == {"gpt": 16, "clip": 8, "dino": 4}, "the page shows the end of the story")
     story = json.loads(got("api/v1/jobs/default/gpt?unblock=false"))["detail"]["story"]
     assert {"Created", "Scheduled", "Resized"} <= {entry["what"] for entry in story}
     assert any("for `default/rush`" in entry["words"] for entry in story) or any(

@@ -11,10 +11,10 @@ import struct
 import subprocess
 import sys
 import termios
-import time
 from pathlib import Path
 
 import pytest
+from tests.support.patience import wait_until
 
 JOBS = 40
 COLUMNS = 80
@@ -121,10 +121,7 @@ def test_who_is_killed_leaves_no_processes(tmp_path: Path) -> None:
     process.wait()
     os.close(terminal)
     assert 2 == len(workers)
-    deadline = time.monotonic() + 30
-    while any(map(is_alive, workers)):
-        assert time.monotonic() < deadline, "they go on working for nobody"
-        time.sleep(0.05)
+    wait_until(lambda: not any(map(is_alive, workers)), "they do not go on working for nobody")
 
 
 def workers_of(parent: int) -> list[int]:

@@ -12,8 +12,7 @@ import urllib.request
 from pathlib import Path
 
 from click.testing import CliRunner
-from tests.support.patience import PATIENCE
-from tests.support.real.processes import wait_until
+from tests.support.patience import PATIENCE, wait_until
 
 from maar.cli.web import web
 from maar.embedded.server import EmbeddedServer
@@ -30,13 +29,13 @@ def test_it_serves_until_it_is_stopped(tmp_path: Path) -> None:
         with log.open("w") as out:
             process = subprocess.Popen([*MAAR, "web", *options], stderr=out)
         try:
-            wait_until(lambda: "serving at" in log.read_text() or process.poll() is not None, "a start", PATIENCE)
+            wait_until(lambda: "serving at" in log.read_text() or process.poll() is not None, "a start")
             found = re.search(r"serving at (http://127\.0\.0\.1:\d+)/", log.read_text())
             assert found, log.read_text()
-            wait_until(lambda: _status(f"{found[1]}/readyz") == 200, "it is ready", PATIENCE)
+            wait_until(lambda: _status(f"{found[1]}/readyz") == 200, "it is ready")
             with urllib.request.urlopen(f"{found[1]}/api/v1/cluster", timeout=PATIENCE) as answer:
                 assert {} == json.load(answer)["cluster"]["nodes"]
-            wait_until(lambda: _made(found[1]) > 0, "a forecast", PATIENCE)
+            wait_until(lambda: _made(found[1]) > 0, "a forecast")
         finally:
             process.send_signal(signal.SIGTERM)
             assert 0 == process.wait(PATIENCE)

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from tests.support.live import connected, scheduling
+from tests.support.patience import until
 
 from maar.controller.observer import BackgroundTaskFailed
 from maar.embedded.server import EmbeddedServer
@@ -72,23 +73,17 @@ def test_liveness_a_database_that_is_back_is_used_again_and_counted(tmp_path: Pa
     async def story() -> None:
         history = History(f"sqlite:///{file}", refresh=0.05)
         history.start()
-        await _until(lambda: "File exists" in history.problem)
+        await until(lambda: "File exists" in history.problem)
         file.parent.unlink()
-        await _until(lambda: not history.problem)
+        await until(lambda: not history.problem)
         assert 0 == history.restarts, "it was not there before"
         with contextlib.closing(sqlite3.connect(file)) as other:
             for table in ("accounting", "measurements", "history"):
                 other.execute(f"DROP TABLE maar_{table}")
             other.commit()
         history.record(Event("ns", "job", EventKind.SUBMITTED, 1.0, uid="u"))
-        await _until(lambda: 1 == history.restarts)
+        await until(lambda: 1 == history.restarts)
         assert "" == history.problem
         await history.close()
 
     asyncio.run(story())
-
-
-async def _until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not holds():
-            await asyncio.sleep(0.01)

@@ -6,7 +6,7 @@ import asyncio
 
 from tests.kube.picture.test_one_reader import pod, thing
 from tests.support.objects import decoded
-from tests.support.sockets import until
+from tests.support.patience import until
 
 from maar.config.file import default_config
 from maar.controller.loop import Loop

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from tests.support.confs import ALLOCATE, PREEMPT
 from tests.support.live import Live, bound, scheduling, tell
+from tests.support.patience import until
 
 from maar.controller.settings.config_file import ConfigFile
 
@@ -79,20 +80,17 @@ def test_a_disk_that_does_not_answer_holds_up_only_the_file(tmp_path: Path) -> N
         file.answers.clear()
         path.write_text(PREEMPT)
         watching = asyncio.create_task(file.watch())
-        while not file.asked.is_set():
-            await asyncio.sleep(0.01)
+        await until(file.asked.is_set)
         turns = 0
         while turns < 100:  # the event loop goes on
             await asyncio.sleep(0)
             turns += 1
         assert ALLOCATE == file.text
         file.answers.set()
-        while file.text != PREEMPT:
-            await asyncio.sleep(0.01)
+        await until(lambda: file.text == PREEMPT)
         file.asked.clear()
         file.answers.clear()
-        while not file.asked.is_set():
-            await asyncio.sleep(0.01)
+        await until(file.asked.is_set)
         watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)
 

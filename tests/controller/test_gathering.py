@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 from tests.support import quick_time
 from tests.support.live import OUR_CRDS, Live, connected, scheduling
-from tests.support.patience import PATIENCE
+from tests.support.patience import until
 
 from maar.controller.loop import IN_A_THREAD
 from maar.controller.scheduler import Scheduler
 from maar.controller.settings.settings import Settings
 from maar.controller.snapshots.cycle import Cycle
+from maar.embedded.objects.kinds import PODS
 from maar.embedded.server import EmbeddedServer
 
 SETTINGS = Settings()
@@ -29,7 +30,8 @@ LONG = 2.5
 class Watched:
     """A scheduler on a quiet cluster, whose cycles take no time, and the times of its cycles since `begin`."""
 
-    def __init__(self, cluster: Live, scheduler: Scheduler) -> None:
+    def __init__(self, server: EmbeddedServer, cluster: Live, scheduler: Scheduler) -> None:
+        self._server = server
         self.cluster = cluster
         self._began = 0.0
         self.cycles: list[tuple[float, int]] = []
@@ -46,15 +48,11 @@ class Watched:
 
     async def written(self) -> None:
         """Wait until the server has a node for each pod."""
-        async with asyncio.timeout(PATIENCE):
-            while not all(pod.node for pod in await self.cluster.pods()):
-                await asyncio.sleep(0.001)
+        await until(lambda: all(pod.obj["spec"].get("nodeName") for pod in self._server.api.objects(PODS)))
 
     async def bound(self, count: int) -> list[tuple[float, int]]:
         """The cycles until this many pods were bound since `begin`."""
-        async with asyncio.timeout(PATIENCE):
-            while sum(binds for _, binds in self.cycles) < count:
-                await asyncio.sleep(0.001)
+        await until(lambda: sum(binds for _, binds in self.cycles) >= count, f"{count} pods are bound")
         return self.cycles
 
 
@@ -67,7 +65,7 @@ async def quiet(folder: Path) -> AsyncIterator[Watched]:
         await cluster.crds(OUR_CRDS)
         await cluster.nodes(4, gpu=8)
         async with scheduling(cluster, SETTINGS, clock=quick_time.wall) as scheduler:
-            watched = Watched(cluster, scheduler)
+            watched = Watched(server, cluster, scheduler)
             await cluster.eventually(lambda: scheduler.loop.cycles, "the first cycle")
             await asyncio.sleep(LONG)
             watched.begin()

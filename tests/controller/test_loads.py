@@ -14,7 +14,8 @@ import pytest
 from aiohttp import web
 from tests.support.live import Live, connected, scheduling, where
 from tests.support.objects import Json, decoded
-from tests.support.sockets import Handler, answer, refusal, serving, until
+from tests.support.patience import until
+from tests.support.sockets import Handler, answer, refusal, serving
 
 from maar.config.config import Metrics, Source
 from maar.controller.loads.gatherer import Gatherer

@@ -3,13 +3,12 @@
 Tests are plain functions that call `asyncio.run`. They always wait for a condition.
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
 import aiohttp
-from tests.support.patience import PATIENCE
+from tests.support.patience import until
 
 from maar.embedded.objects.kinds import JOBS, NODES, PODS
 from maar.embedded.server import EmbeddedServer, Part
@@ -77,9 +76,7 @@ class Cluster:
 
     async def until(self, condition: Callable[[], Any]) -> None:
         """Wait until a condition is true."""
-        async with asyncio.timeout(PATIENCE):
-            while not condition():
-                await asyncio.sleep(0.001)
+        await until(condition)
 
 
 @asynccontextmanager

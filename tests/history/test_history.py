@@ -12,9 +12,8 @@ from pathlib import Path
 import msgspec
 import pytest
 from sqlalchemy import create_engine
-from tests.support.patience import PATIENCE
+from tests.support.patience import PATIENCE, until
 from tests.support.postgres import Postgres
-from tests.support.sockets import until
 
 from maar.history import schema
 from maar.history.address import read_address

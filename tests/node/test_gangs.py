@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from tests.node.conftest import GPUS
 from tests.support.node.jobs import SAVING_S, Jobs, containers, reason
-from tests.support.patience import PATIENCE
-from tests.support.real.processes import wait_until
+from tests.support.patience import wait_until
 
 
 def test_a_gang_starts_together_and_one_that_does_not_fit_starts_nothing(jobs: Jobs) -> None:
     jobs.submit("large", pods=GPUS + 1, gpus=1)
-    wait_until(lambda: f"all nodes hold {GPUS}" in reason(jobs.pods("large")), "a reason of `large`", PATIENCE)
+    wait_until(lambda: f"all nodes hold {GPUS}" in reason(jobs.pods("large")), "a reason of `large`")
     jobs.submit("fits", pods=4, gpus=2)
     jobs.await_noted("fits", "started", 4)
     assert [] == jobs.noted("fits", "ended")  # all four run at the same time

@@ -21,8 +21,7 @@ from tests.support.node.jobs import Jobs
 from tests.support.node.node import GPU, RealNode
 from tests.support.node.training import Training
 from tests.support.node.users import Users, cluster_ip
-from tests.support.patience import PATIENCE
-from tests.support.real.processes import wait_until
+from tests.support.patience import wait_until
 
 EPOCHS = 90
 WORKERS = 4
@@ -127,7 +126,7 @@ def await_forecast(users: Users, job: str) -> Any:
         found.append(json.loads(users.when(job, "--output", "json"))["detail"]["forecast"])
         return bool(found[-1]["verdict"] == "expected")
 
-    wait_until(expected, f"a forecast of {job}", PATIENCE)
+    wait_until(expected, f"a forecast of {job}")
     return found[-1]
 
 
@@ -135,7 +134,7 @@ def check_judgement(node: RealNode, jobs: Jobs, users: Users, history: str, wait
     """The forecast of `after` was kept, and is judged by its real start, which was between these times."""
     jobs.submit("last", pods=GPUS, gpus=1)  # it waits, so a forecast is made, with which the fates of others are kept
     after = f"{jobs.namespace}/after"
-    wait_until(lambda: after in kept_forecasts(history), "the fate of `after` is kept", PATIENCE)
+    wait_until(lambda: after in kept_forecasts(history), "the fate of `after` is kept")
     expected, real = kept_forecasts(history)[after]
     assert waited < real < started + 1  # to the second
     # Forecasts are judged every ten minutes, and at the start of `maar web`.
@@ -145,7 +144,7 @@ def check_judgement(node: RealNode, jobs: Jobs, users: Users, history: str, wait
     def restarted() -> bool:
         return [True] == [is_ready(pod) for pod in node.pods(NAMESPACE, WEB_PODS)]
 
-    wait_until(restarted, "`maar web` is ready again", PATIENCE)
+    wait_until(restarted, "`maar web` is ready again")
     judged: list[Any] = []
 
     def is_judged() -> bool:
@@ -155,7 +154,7 @@ def check_judgement(node: RealNode, jobs: Jobs, users: Users, history: str, wait
             return False  # kube-proxy needs a moment to find the new pod
         return bool(judged)
 
-    wait_until(is_judged, "a judgement", PATIENCE)
+    wait_until(is_judged, "a judgement")
     (one,) = judged  # of all jobs that have waited in the queue so far, also of other tests
     errors = [abs(was - will) for will, was in kept_forecasts(history).values()]
     assert abs(real - expected) in errors

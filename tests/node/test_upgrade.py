@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from tests.node.conftest import GPUS
 from tests.support.charts import NAMESPACE
 from tests.support.node.chart import Installed, is_ready, tag_of
 from tests.support.node.jobs import Jobs, containers
 from tests.support.node.node import RealNode
-from tests.support.patience import PATIENCE
-from tests.support.real.processes import wait_until
+from tests.support.patience import wait_until
 
 LATER = "waits-too"
 """Its name comes after that of `waits`: both may be created in the same second, and then names decide."""
@@ -25,7 +22,7 @@ class Life:
         jobs.submit("runs", pods=2, gpus=2)
         jobs.await_noted("runs", "started", 2)
         jobs.submit("waits", pods=2, gpus=GPUS // 2)
-        wait_until(lambda: len(jobs.pods("waits")) == 2, "pods of `waits`", PATIENCE)
+        wait_until(lambda: len(jobs.pods("waits")) == 2, "pods of `waits`")
         self._before = self._now()
 
     def _now(self) -> list[object]:
@@ -57,7 +54,7 @@ def test_the_leader_is_deleted(node: RealNode, installed: Installed, life: Life)
     leader = installed.leader()
     assert leader
     node.cluster.delete({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": leader, "namespace": NAMESPACE}})
-    wait_until(lambda: installed.leader() not in ("", leader), "another pod leads", PATIENCE)
+    wait_until(lambda: installed.leader() not in ("", leader), "another pod leads")
     life.check()
 
 
@@ -83,12 +80,16 @@ def test_the_image_is_upgraded_and_rolled_back(installed: Installed, next_image:
 def watch_rollout(installed: Installed, goal: str) -> set[str]:
     """Wait for a rollout. Returns the versions that were ready at the same time."""
     together: set[str] = set()
-    deadline = time.monotonic() + PATIENCE
-    while True:
+
+    def done() -> bool:
+        nonlocal together
         pods = installed.pods()
         ready = {tag_of(pod) for pod in pods if is_ready(pod)}
         together = max(together, ready, key=len)
-        if len(pods) == 2 and all(is_ready(pod) and tag_of(pod) == goal for pod in pods):
-            return together
-        assert time.monotonic() < deadline, f"not all pods are ready with `{goal}`\n{installed.story()}"
-        time.sleep(0.2)
+        return len(pods) == 2 and all(is_ready(pod) and tag_of(pod) == goal for pod in pods)
+
+    try:
+        wait_until(done, f"all pods are ready with `{goal}`")
+    except TimeoutError as late:
+        raise AssertionError(f"{late}\n{installed.story()}") from None
+    return together

@@ -16,9 +16,8 @@ import yaml
 from tests.support.charts import CHART, CRDS_CHART, NAME, NAMESPACE, ran
 from tests.support.installed import USERS, command
 from tests.support.node.node import GPU
-from tests.support.patience import PATIENCE
+from tests.support.patience import wait_until
 from tests.support.real.cluster import RealCluster
-from tests.support.real.processes import wait_until
 
 OLDEST = "kubernetes-oldest"
 GPUS = 8
@@ -58,7 +57,7 @@ def test_maar_schedules_on_the_oldest_version(oldest: RealCluster, tmp_path: Pat
         try:
             oldest.apply([pod("large", number, GPUS + 1) for number in range(GPUS + 1)])
             oldest.apply([pod("fits", number, 4) for number in range(4)])
-            wait_until(lambda: len(bound(oldest, "fits")) == 4, f"the gang is bound\n{log}", PATIENCE)
+            wait_until(lambda: len(bound(oldest, "fits")) == 4, f"the gang is bound\n{log}")
             assert [] == bound(oldest, "large")
         finally:
             maar.terminate()

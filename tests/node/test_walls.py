@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.node.needs import CGROUPS
-from tests.support.real.processes import wait_until
+from tests.support.patience import wait_until
 
 PROGRAM = """
 import subprocess, sys, time

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.patience import wait_until
 from tests.support.real.api import Refused
 from tests.support.real.cluster import UPSTREAM_GANGS, RealCluster
 from tests.support.real.parts import CHECKOUT
-from tests.support.real.processes import StartFailed, wait_until
+from tests.support.real.processes import StartFailed
 
 
 def node(name: str, **allocatable: str) -> dict[str, Any]:

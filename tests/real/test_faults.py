@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 import random
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from tests.support.burst import PER_NODE, Burst, in_part, without_locks
 from tests.support.faults.witness import Watching, Wrong, watching
 from tests.support.live import Live, connected
-from tests.support.patience import PATIENCE
+from tests.support.patience import PATIENCE, until
 from tests.support.proxy import Fate, Proxy
 from tests.support.real.cluster import RealCluster
 from tests.support.scheduler import Child
@@ -126,16 +126,11 @@ class Killer:
         if moment == "starts":
             await asyncio.sleep(dice.uniform(0.1, 1.2))
         elif moment == "looks":
-            await self._until(lambda: proxy.requests > requests)
+            await until(lambda: proxy.requests > requests)
             await asyncio.sleep(dice.uniform(0.0, 1.0))
         else:
-            await self._until(lambda: proxy.binds > binds)
+            await until(lambda: proxy.binds > binds)
             await asyncio.sleep(dice.uniform(0.0, 0.3))
-
-    async def _until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(PATIENCE):
-            while not condition():
-                await asyncio.sleep(0.01)
 
     async def _left_in_part(self) -> bool:
         try:
@@ -149,8 +144,7 @@ def test_a_burst_survives_30_kills_of_the_scheduler(real_cluster: RealCluster, t
 
     async def kill_the_server_twice(of: Scene, killer: Killer) -> None:
         for kills in (KILLS // 3, 2 * KILLS // 3):
-            while killer.kills < kills:
-                await asyncio.sleep(0.05)
+            await until(lambda: killer.kills >= kills)  # noqa: B023
             await of.kill_the_server()
 
     async def story() -> None:
@@ -178,8 +172,7 @@ def test_one_scheduler_lives_through_a_burst(real_cluster: RealCluster, tmp_path
             async def kill_the_server_twice() -> None:
                 nonlocal killed
                 for bound in (20, 60):
-                    while len(made.proxy.bound) < bound:
-                        await asyncio.sleep(0.05)
+                    await until(lambda: len(made.proxy.bound) >= bound)  # noqa: B023
                     await made.kill_the_server()
                     killed += 1
 

@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 import yaml
 from tests.support.live import bound, connected
-from tests.support.patience import PATIENCE
+from tests.support.patience import PATIENCE, wait_until
 from tests.support.real.cluster import RealCluster
-from tests.support.real.processes import free_port, wait_until
+from tests.support.real.processes import free_port
 from tests.support.scheduler import Child
 
 from maar.controller.process import LEASE_NAMESPACE
@@ -69,8 +69,8 @@ def test_trainings_report_with_the_token_that_every_pod_has(
     options = ("--history", str(history), "--http-port", str(port), "--lease-namespace", LEASE_NAMESPACE)
     child = Child(kubeconfig, tmp_path / "maar.log", *options)
     try:
-        wait_until(lambda: ask(port, "/readyz") == (200, "ok"), "ready", PATIENCE)
-        wait_until(lambda: child.says("history: "), "the database", PATIENCE)
+        wait_until(lambda: ask(port, "/readyz") == (200, "ok"), "ready")
+        wait_until(lambda: child.says("history: "), "the database")
         path = "/v1/jobs/team/resnet/measurements"
         for token in (
             token_of(cluster, "team"),
@@ -94,7 +94,7 @@ def test_trainings_report_with_the_token_that_every_pod_has(
             command = [*MAAR, "history", "--history", str(history), "-o", "json", "team/bert"]
             return subprocess.run(command, capture_output=True, text=True, check=False).stdout
 
-        wait_until(lambda: '"job": "team/bert"' in shown() or '"job":"team/bert"' in shown(), "it is stored", PATIENCE)
+        wait_until(lambda: '"job": "team/bert"' in shown() or '"job":"team/bert"' in shown(), "it is stored")
     finally:
         child.end()
     assert not child.says("Traceback")
@@ -117,11 +117,11 @@ def test_the_rights_are_needed(new_cluster: Callable[..., RealCluster], tmp_path
     options = ("--history", str(tmp_path / "h.db"), "--http-port", str(port), "--lease-namespace", LEASE_NAMESPACE)
     child = Child(kubeconfig, tmp_path / "maar.log", *options)
     try:
-        wait_until(lambda: ask(port, "/healthz") == (200, "ok"), "healthy", PATIENCE)
+        wait_until(lambda: ask(port, "/healthz") == (200, "ok"), "healthy")
         status, text = ask(port, "/v1/jobs/default/x/measurements", token_of(cluster, "default"), GOOD)
         assert 503 == status
         assert "forbidden: grant `create` on `tokenreviews.authentication.k8s.io`" in text
-        wait_until(lambda: child.says("cannot check the tokens of measurements: "), "the log", PATIENCE)
+        wait_until(lambda: child.says("cannot check the tokens of measurements: "), "the log")
     finally:
         child.end()
 
@@ -161,7 +161,7 @@ def test_thousands_of_connections_do_not_stop_it(real_cluster: RealCluster, tmp_
         (memory,) = (int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
         assert memory < 100_000, "kB"
         child.end()  # with SIGKILL
-        wait_until(lambda: not Path(f"/proc/{front}").exists(), "the HTTP process ends too", PATIENCE)
+        wait_until(lambda: not Path(f"/proc/{front}").exists(), "the HTTP process ends too")
     finally:
         for each in held:
             each.close()

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from tests.support.live import OUR_CRDS, Live, connected
 from tests.support.memory import HOME, STATE, elected, electing, locks, state
+from tests.support.patience import wait_until
 from tests.support.real.api import Refused
 from tests.support.real.cluster import RealCluster
-from tests.support.real.processes import wait_until
 from tests.support.scheduler import Child
 
 from maar.kube.wire.api_resources import CONFIG_MAPS, NODES, PODS

@@ -11,9 +11,9 @@ import pytest
 from click.testing import CliRunner, Result
 from tests.support.elastic_story import CONFIG
 from tests.support.live import GPU, OUR_CRDS
+from tests.support.patience import wait_until
 from tests.support.real.cluster import RealCluster
 from tests.support.real.parts import available
-from tests.support.real.processes import wait_until
 from tests.support.real.training_operator import start_training_operator
 from tests.support.scheduler import Child
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.support.patience import wait_until
 from tests.support.real.api import Refused
 from tests.support.real.cluster import RealCluster
-from tests.support.real.processes import wait_until
 
 from maar.kube.wire.api_resources import PODS
 

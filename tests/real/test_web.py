@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.live import OUR_CRDS, connected
-from tests.support.patience import PATIENCE
+from tests.support.patience import PATIENCE, wait_until
 from tests.support.real.cluster import RealCluster
-from tests.support.real.processes import wait_until
 from tests.support.web import gang
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -105,11 +104,11 @@ def test_two_users_of_different_rights(new_cluster: Callable[..., RealCluster], 
     with log.open("w") as out:
         process = subprocess.Popen([*command, "--history", "none"], stderr=out)
     try:
-        wait_until(lambda: "serving at" in log.read_text() or process.poll() is not None, "a start", PATIENCE)
+        wait_until(lambda: "serving at" in log.read_text() or process.poll() is not None, "a start")
         found = re.search(r"serving at (http://\S+)/\n", log.read_text())
         assert found, log.read_text()
         base = found[1]
-        wait_until(lambda: ask(base, "/readyz")[0] == 200, "it is ready", PATIENCE)
+        wait_until(lambda: ask(base, "/readyz")[0] == 200, "it is ready")
         tokens = {name: token_of(cluster, "team-a", name) for name in ("alice", "owner", "nobody")}
 
         def names(token: str) -> list[str]:
@@ -117,7 +116,7 @@ def test_two_users_of_different_rights(new_cluster: Callable[..., RealCluster], 
             assert 200 == status, text
             return [job["name"] for job in json.loads(text)["items"]]
 
-        wait_until(lambda: names(tokens["owner"]) == ["mine", "xq7job"], "the owner sees all", PATIENCE)
+        wait_until(lambda: names(tokens["owner"]) == ["mine", "xq7job"], "the owner sees all")
         owners = {job["owner"]["kind"] for job in json.loads(ask(base, "/api/v1/jobs", tokens["owner"])[1])["items"]}
         assert {"PodGroup"} == owners, "also of jobs from before the start"
         assert ["mine"] == names(tokens["alice"])
@@ -139,7 +138,7 @@ def test_two_users_of_different_rights(new_cluster: Callable[..., RealCluster], 
         cluster.kill_api_server()
         assert 200 == ask(base, "/api/v1/jobs", tokens["alice"])[0], "what is known is shown"
         cluster.restart_api_server()
-        wait_until(lambda: ask(base, "/api/v1/cluster", tokens["nobody"])[0] == 200, "it goes on", PATIENCE)
+        wait_until(lambda: ask(base, "/api/v1/cluster", tokens["nobody"])[0] == 200, "it goes on")
 
         async def after() -> dict[str, str]:
             async with connected(cluster.kubeconfig) as live:
@@ -148,7 +147,7 @@ def test_two_users_of_different_rights(new_cluster: Callable[..., RealCluster], 
                 return found
 
         assert before == asyncio.run(after()), "it wrote something"
-        wait_until(lambda: "later" in names(tokens["alice"]), "it follows the cluster again", PATIENCE)
+        wait_until(lambda: "later" in names(tokens["alice"]), "it follows the cluster again")
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(PATIENCE)

@@ -22,10 +22,9 @@ import yaml
 from click.testing import CliRunner, Result
 from tests.real.test_web import ACCOUNT, DEPLOY, RBAC
 from tests.support.live import OUR_CRDS, connected
-from tests.support.patience import PATIENCE
+from tests.support.patience import PATIENCE, wait_until
 from tests.support.real.api import Refused
 from tests.support.real.cluster import RealCluster
-from tests.support.real.processes import wait_until
 from tests.support.web import gang
 
 from maar.cli.main import main
@@ -128,7 +127,7 @@ def test_users_with_client_certificates_ask_through_the_api_server(
     with log.open("w") as out:
         process = subprocess.Popen([*command, *options], stderr=out)
     try:
-        wait_until(lambda: "aggregated API at" in log.read_text() or process.poll() is not None, "a start", PATIENCE)
+        wait_until(lambda: "aggregated API at" in log.read_text() or process.poll() is not None, "a start")
         found = re.search(r"aggregated API at port (\d+)\n", log.read_text())
         assert found, log.read_text()
         cluster.apply(
@@ -140,8 +139,8 @@ def test_users_with_client_certificates_ask_through_the_api_server(
             conditions = item.get("status", {}).get("conditions", [])
             return any(c["type"] == "Available" and c["status"] == "True" for c in conditions)
 
-        wait_until(available, "the API server finds it", PATIENCE)
-        wait_until(lambda: raw(cluster, f"{ROOT}/jobs", owner)[0] == 200, "it is ready", PATIENCE)
+        wait_until(available, "the API server finds it")
+        wait_until(lambda: raw(cluster, f"{ROOT}/jobs", owner)[0] == 200, "it is ready")
         story(cluster, tmp_path, alice, owner)
     finally:
         process.send_signal(signal.SIGTERM)

@@ -21,10 +21,9 @@ from tests.real.test_submit import MANIFEST, OWNER, STRANGER, TEAM, jobs, node, 
 from tests.real.test_web import ACCOUNT, DEPLOY, ask, token_of
 from tests.support.elastic_story import CONFIG
 from tests.support.live import OUR_CRDS
-from tests.support.patience import PATIENCE
+from tests.support.patience import PATIENCE, wait_until
 from tests.support.real.cluster import RealCluster
 from tests.support.real.parts import available
-from tests.support.real.processes import wait_until
 from tests.support.real.training_operator import start_training_operator
 from tests.support.scheduler import Child
 
@@ -59,10 +58,10 @@ def webbing(kubeconfig: Path, log: Path) -> Iterator[str]:
     with log.open("w") as out:
         process = subprocess.Popen([*command, "--history", "none", "--allow-writes"], stderr=out)
     try:
-        wait_until(lambda: "serving at" in log.read_text() or process.poll() is not None, "a start", PATIENCE)
+        wait_until(lambda: "serving at" in log.read_text() or process.poll() is not None, "a start")
         found = re.search(r"serving at (http://\S+)/\n", log.read_text())
         assert found, log.read_text()
-        wait_until(lambda: ask(found[1], "/readyz")[0] == 200, "it is ready", PATIENCE)
+        wait_until(lambda: ask(found[1], "/readyz")[0] == 200, "it is ready")
         yield found[1]
     finally:
         process.send_signal(signal.SIGTERM)

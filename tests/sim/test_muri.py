@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from tests.sim import reference_muri
+from tests.support.shared import SHARED, needs
 
 from maar.registry import catalog
 from maar.sim.models.muri import Nodes, first_end, iteration, overhead
@@ -19,7 +19,7 @@ from maar.sim.trace import Trace, TraceJob
 from maar.sim.traces.muri import read
 from maar.sim.traces.source import Source
 
-TRACES = Path(__file__).parents[3] / "shared" / "traces" / "muri"
+TRACES = SHARED / "traces/muri"
 
 PUBLISHED = {
     ("trace3", "srtf"): (193081.796, 8174135.28),
@@ -36,7 +36,7 @@ def play(trace: Trace, policy: str, nodes: int = 8, each: int = 8) -> Run:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not TRACES.is_dir(), reason=f"the published traces are not here: {TRACES.name}")
+@needs("traces/muri")
 @pytest.mark.parametrize(("name", "policy"), PUBLISHED)
 def test_published_results(name: str, policy: str) -> None:
     file = TRACES / f"{name}.csv"

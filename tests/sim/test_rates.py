@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.shared import SHARED, needs
 
 from maar.registry import ALGORITHMS, catalog
 from maar.sim.faults import Chance, Faults
@@ -22,7 +21,7 @@ from maar.sim.traces.formats import read_trace
 from maar.sim.traces.problems import TraceError
 from maar.sim.traces.source import Source
 
-POLLUX = Path(__file__).parents[3] / "shared" / "traces" / "pollux"
+POLLUX = SHARED / "traces/pollux"
 
 TABLE = """application,epoch,progress_from,progress_to,gpus_1,gpus_2,gpus_4,gpus_8
 slow,0,0,100,1,1.5,2,1
@@ -228,7 +227,7 @@ PROTOTYPE = {True: (1672, 2446, 1854, 2109), False: (1992, 2906, 2040, 2393)}
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not POLLUX.is_dir(), reason=f"the published workloads are not here: {POLLUX.name}")
+@needs("traces/pollux")
 @pytest.mark.parametrize("known", [True, False], ids=["known", "unknown"])
 def test_price_is_as_good_as_its_prototype(known: bool) -> None:
     table = read_rates(Source("rates.csv", (POLLUX / "rates.csv").read_bytes()))

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from tests.support.elastic_story import Play, playing
 from tests.support.live import NAMESPACE, OUR_CRDS, connected, scheduling
-from tests.support.patience import PATIENCE
+from tests.support.patience import until
 
 from maar.config.file import read_config
 from maar.controller.settings.settings import Settings
@@ -155,9 +155,10 @@ async def comes_to(play: Play, expected: Places, what: str) -> None:
                 places.setdefault(name, []).append(pod.node)
         return places
 
+    async def holds() -> bool:
+        return await seen() == expected
+
     try:
-        async with asyncio.timeout(PATIENCE):
-            while await seen() != expected:
-                await asyncio.sleep(0.05)
-    except TimeoutError:
-        raise AssertionError(f"{what}: expected {expected}, got {await seen()}") from None
+        await until(holds, what)
+    except TimeoutError as late:
+        raise AssertionError(f"{late}: expected {expected}, got {await seen()}") from None

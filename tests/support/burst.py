@@ -8,15 +8,16 @@ records what happens until then.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import re
-import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from importlib.resources import files
 from pathlib import Path
 
 from tests.support.live import NAMESPACE, Live, Seen
+from tests.support.patience import until
 
 from maar.kube.client.errors import AlreadyExists, ApiError, NotFound, ServerFault, TooManyRequests, Unreachable
 from maar.kube.kinds import volcano_podgroup
@@ -111,18 +112,19 @@ class Burst:
 
     async def until_settled(self, patience: float) -> None:
         """Wait until the burst has settled, and check it again after the scheduler decides about one more pod."""
-        ends = time.monotonic() + patience
-        while True:
-            pods: list[Seen] = []
-            try:
-                pods = await self._cluster.pods()
-                if self.is_settled(pods):
-                    break
-            except ApiError:
-                pass
+        pods: list[Seen] = []
+
+        async def settled() -> bool:
+            pods.clear()
+            with contextlib.suppress(ApiError):
+                pods.extend(await self._cluster.pods())
+            return self.is_settled(pods)
+
+        try:
+            await until(settled, "the burst has settled", patience)
+        except TimeoutError as late:
             running = in_use(pods)
-            assert time.monotonic() < ends, f"not settled: {running.total()} of {self.room} run: {running}"
-            await asyncio.sleep(0.1)
+            raise AssertionError(f"{late}: {running.total()} of {self.room} run: {running}") from None
         await stubborn(lambda: self._cluster.pod(MARKER, gpu=2 * PER_NODE))
         pods = await self._cluster.until(lambda pods: any(p.name == MARKER and (p.node or p.message) for p in pods))
         assert self.is_settled([p for p in pods if p.name != MARKER])

@@ -6,7 +6,6 @@ sizes must become what the bare algorithm gives, and the pods must follow. A wit
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 import msgspec
 from tests.support.elastic_witness import GPU, MPI, PYTORCH, ROLES, Anything, Witness
 from tests.support.live import NAMESPACE, Live
-from tests.support.patience import PATIENCE
+from tests.support.patience import PATIENCE, until
 
 from maar.elastic.allocate import allocate
 from maar.elastic.jobs import make_jobs
@@ -186,14 +185,16 @@ class Play:
 
     async def becomes(self, expected: dict[str, int], what: str) -> dict[str, int]:
         """Wait until the sizes are as expected, and the pods follow."""
+
+        async def holds() -> bool:
+            return self.witness.sizes() == expected == await self.running()
+
         try:
-            async with asyncio.timeout(self._patience):
-                while self.witness.sizes() != expected or await self.running() != expected:
-                    await asyncio.sleep(0.05)
-        except TimeoutError:
+            await until(holds, what, self._patience)
+        except TimeoutError as late:
             pods = [(p.name, p.node, p.phase, p.message) for p in await self.live.pods()]
             seen = f"sizes {self.witness.sizes()}, running {await self.running()}: {pods}"
-            raise AssertionError(f"{what}: expected {expected}, {seen}") from None
+            raise AssertionError(f"{late}: expected {expected}, {seen}") from None
         return expected
 
     async def running(self) -> dict[str, int]:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from aiohttp import web
-from tests.support.patience import PATIENCE
+from tests.support.patience import until
 from tests.support.proxy import Fate, Proxy
 
 
@@ -40,9 +40,7 @@ class HoldingProxy(Proxy):
     async def let_through(self) -> list[int]:
         """Let all held requests through, and return the server's answers."""
         self._go.set()
-        async with asyncio.timeout(PATIENCE):
-            while len(self.statuses) < self.held.total():
-                await asyncio.sleep(0.01)
+        await until(lambda: len(self.statuses) >= self.held.total(), "all held requests are answered")
         return self.statuses
 
     async def _forward(self, request: web.Request, body: bytes, fate: Fate) -> web.StreamResponse:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import Any
 
 import msgspec
 import yaml
-from tests.support.patience import PATIENCE
+from tests.support.patience import until, words_of
 
 from maar.controller.observer import Observer
 from maar.controller.scheduler import Scheduler
@@ -200,24 +199,20 @@ class Live:
             return holds(seen)
 
         try:
-            await self.eventually(check, what)
-        except TimeoutError:
-            raise AssertionError(f"did not come true: {what or holds}: {seen}") from None
+            await self.eventually(check, what or words_of(holds))
+        except TimeoutError as late:
+            raise AssertionError(f"{late}: {seen}") from None
         return seen
 
     async def eventually(self, check: Callable[[], Any], what: str = "") -> None:
         """Wait until a check, which may be a coroutine function, returns true. What is not found is not there yet."""
-        end = time.monotonic() + PATIENCE
-        while True:
+
+        async def holds() -> Any:
             with contextlib.suppress(NotFound):
-                answer = check()
-                if asyncio.iscoroutine(answer):
-                    answer = await answer
-                if answer:
-                    return
-            if time.monotonic() > end:
-                raise TimeoutError(f"did not come true in {PATIENCE} s: {what}")
-            await asyncio.sleep(0.05)
+                found = check()
+                return await found if asyncio.iscoroutine(found) else found
+
+        await until(holds, what or words_of(check))
 
 
 def _seen(item: dict[str, Any]) -> Seen:

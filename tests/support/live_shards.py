@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 from tests.support.live import NAMESPACE, Live
-from tests.support.patience import PATIENCE
+from tests.support.patience import PATIENCE, until
 from tests.support.scheduler import Child
 
 from maar.kube.client.errors import NotFound
@@ -96,10 +96,16 @@ class LiveShards:
 
     async def until(self, holds: Callable[[list[Child | None]], bool], what: str) -> list[Child | None]:
         """Wait until a condition on the holders is true."""
-        ends = time.monotonic() + PATIENCE
-        while not holds(found := await self.holders()):
-            assert time.monotonic() < ends, f"{what}: {[child and child.pid for child in found]}: {self.logs()}"
-            await asyncio.sleep(0.05)
+        found: list[Child | None] = []
+
+        async def check() -> bool:
+            found[:] = await self.holders()
+            return holds(found)
+
+        try:
+            await until(check, what)
+        except TimeoutError as late:
+            raise AssertionError(f"{late}: {[child and child.pid for child in found]}: {self.logs()}") from None
         return found
 
     async def ready(self) -> list[Child | None]:
@@ -133,9 +139,10 @@ class LiveShards:
         name, begun = f"g{next(self._gangs)}", time.monotonic()
         queue = {"queue": queue_in(shard, self.shards)}
         await self.live.gang(name, size, group=queue, gpu=gpu, cpu="10m")
-        while not await self._bound(name, size):
-            assert time.monotonic() < begun + patience, f"{name} of shard {shard} was not bound: {self.logs()}"
-            await asyncio.sleep(0.02)
+        try:
+            await until(lambda: self._bound(name, size), f"{name} of shard {shard} is bound", patience)
+        except TimeoutError as late:
+            raise AssertionError(f"{late}: {self.logs()}") from None
         return time.monotonic() - begun
 
     async def _bound(self, name: str, size: int) -> bool:
@@ -181,10 +188,14 @@ class LiveShards:
         finishing = asyncio.create_task(self.gang(shard))
         others = [other for other in range(self.shards) if other != shard and await self.holder(other) is not None]
         working = asyncio.create_task(self._work(others, finishing))
-        ends = killed + PATIENCE
-        while await self.identity(shard) == gone:
-            assert time.monotonic() < ends, f"nobody took shard {shard}: {self.logs()}"
-            await asyncio.sleep(0.02)
+
+        async def is_taken() -> bool:
+            return await self.identity(shard) != gone
+
+        try:
+            await until(is_taken, f"a process takes shard {shard}")
+        except TimeoutError as late:
+            raise AssertionError(f"{late}: {self.logs()}") from None
         lease_s = time.monotonic() - killed
         await finishing
         bind_s = time.monotonic() - killed

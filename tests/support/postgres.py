@@ -12,14 +12,13 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import time
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import psycopg
-from tests.support.patience import PATIENCE
+from tests.support.patience import PATIENCE, wait_until
 
 SPEED = ["fsync=off", "synchronous_commit=off", "full_page_writes=off", "max_connections=20", "shared_buffers=8MB"]
 """Faster, but not safe in a crash."""
@@ -140,16 +139,16 @@ class Postgres:
         return psycopg.connect(host=str(self._folder), user="maar", dbname=database, autocommit=True)
 
     def _wait(self) -> None:
-        deadline = time.monotonic() + PATIENCE
-        while True:
+        def answers() -> bool:
+            if self.process.poll() is not None:
+                raise RuntimeError((self._folder / "log").read_text())
             try:
                 self._connect("postgres").close()
             except psycopg.OperationalError:
-                if self.process.poll() is not None or time.monotonic() > deadline:
-                    raise RuntimeError((self._folder / "log").read_text()) from None
-                time.sleep(0.02)
-            else:
-                return
+                return False
+            return True
+
+        wait_until(answers, "PostgreSQL answers")
 
 
 def _unprivileged() -> pwd.struct_passwd:

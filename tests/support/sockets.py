@@ -13,7 +13,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from aiohttp import web
-from tests.support.patience import PATIENCE
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -39,13 +38,6 @@ async def serving(handler: Handler, tls: ssl.SSLContext | None = None) -> AsyncI
             await asyncio.sleep(0)
         listening.close()
         await runner.cleanup()
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait until a condition is true."""
-    async with asyncio.timeout(PATIENCE):
-        while not condition():
-            await asyncio.sleep(0.001)
 
 
 def answer(document: Any, status: int = 200, **headers: str) -> web.Response:

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 from aiohttp import ClientSession
 from tests.support.live import GPU, OUR_CRDS, Live, connected
+from tests.support.patience import until
 
 from maar.controller.settings.config_file import ConfigFile
 from maar.embedded.server import EmbeddedServer, Part
@@ -127,9 +128,12 @@ class Web:
         """Wait until a decision has seen everything that happened before."""
         seen = self.mirror.observer.loop.cycles
         self.mirror.observer.loop.trigger()
-        while self.mirror.observer.loop.cycles < seen + 2:
+
+        def decided() -> bool:
             self.mirror.observer.loop.trigger()
-            await asyncio.sleep(0.01)
+            return self.mirror.observer.loop.cycles >= seen + 2
+
+        await until(decided, "two more cycles")
 
 
 async def gang(
@@ -203,8 +207,7 @@ async def webbing(
                 web = Web(server, cluster, mirror, answers, guard, session, f"{scheme}://127.0.0.1:{port}")
                 web.keeper = keeper
                 server.handler.allows = web.allows
-                while mirror.not_ready():
-                    await asyncio.sleep(0.02)
+                await until(lambda: not mirror.not_ready(), "the mirror is ready")
                 yield web
             finally:
                 for task in running:

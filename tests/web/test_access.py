@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from aiohttp import ClientSession, TCPConnector
 from tests.support.front import TEAM, Tokens, bearer, fronting, token
-from tests.support.sockets import until
+from tests.support.patience import until
 
 from maar.history.history import History
 from maar.web.front.limits import Limits, Rate

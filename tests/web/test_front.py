@@ -10,7 +10,6 @@ import os
 import resource
 import signal
 import socket
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Awaitable, Callable
@@ -19,7 +18,7 @@ from typing import ClassVar
 
 import pytest
 from tests.support.front import Scheduler, fronting
-from tests.support.patience import PATIENCE
+from tests.support.patience import PATIENCE, until, wait_until
 
 from maar.history.history import History
 from maar.web.addresses import Address, CannotServe, listening, read_address
@@ -126,12 +125,12 @@ def test_states_and_pages_are_those_of_the_scheduler() -> None:
         scheduler.trouble, scheduler.missing = "a task died", "not listed yet: pods\u00e9"
 
         async def sees(path: str, text: str) -> None:
-            async with asyncio.timeout(PATIENCE):
-                answer = (200, "")
-                while answer != (503, text):
-                    one.get(path)
-                    status, _, body = await one.answer()
-                    answer = status, body.decode()
+            async def shown() -> bool:
+                one.get(path)
+                status, _, body = await one.answer()
+                return (status, body.decode()) == (503, text)
+
+            await until(shown, f"{path} says: {text}")
 
         await sees("/healthz", "a task died")
         await sees("/readyz", "not listed yet: pods\u00e9")
@@ -191,11 +190,12 @@ def test_a_hung_scheduler_is_not_healthy() -> None:
     async def story(server: Server) -> None:
         url = f"http://127.0.0.1:{server.port(HEALTH)}/healthz"
         assert 200 == await (await Client.to(server)).status("/healthz")
-        seen, ends = (200, ""), time.monotonic() + PATIENCE
-        while seen[0] == 200 and time.monotonic() < ends:
-            seen = blocking_get(url)
-        assert 503 == seen[0]
-        assert "the scheduler has not answered for " in seen[1]
+
+        def refused() -> str:
+            status, text = blocking_get(url)
+            return text if status == 503 else ""
+
+        assert "the scheduler has not answered for " in wait_until(refused)
 
     told(story, Limits(hung_seconds=1.5))
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession
 from tests.support.front import TEAM, Tokens, bearer, fronting, token
-from tests.support.sockets import until
+from tests.support.patience import until
 
 from maar.elastic.steps import Basis
 from maar.history.history import History

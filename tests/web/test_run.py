@@ -12,8 +12,8 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from tests.support.patience import PATIENCE
-from tests.support.real.processes import free_port, wait_until
+from tests.support.patience import PATIENCE, wait_until
+from tests.support.real.processes import free_port
 
 from maar.report import Reporter
 
@@ -51,7 +51,7 @@ def test_what_a_training_reports_is_what_history_shows(tmp_path: Path, monkeypat
     options += ["--history", f"{tmp_path}/h.db", "--history-token", f"{tmp_path}/token"]
     process = subprocess.Popen([*MAAR, "run", *options], stderr=subprocess.PIPE, text=True)
     try:
-        wait_until(lambda: answers(f"http://127.0.0.1:{port}/healthz", process), "an answer", PATIENCE)
+        wait_until(lambda: answers(f"http://127.0.0.1:{port}/healthz", process), "an answer")
         reporter = Reporter(f"http://127.0.0.1:{port}", "team/resnet-7", token="s3cret", total_epochs=10)
         deadline = time.monotonic() + PATIENCE
         for epoch in range(1000):  # The database may not be open yet: refused reports are sent again with the next.

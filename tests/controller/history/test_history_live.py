@@ -362,7 +362,7 @@ def test_the_run_of_an_elastic_job_counts_at_the_size_that_its_owner_requested(
             await stage.submit("wide-7")
             await stage.until({"wide-7": 8})
             await stage.live.eventually(lambda: running(scheduler, "wide-7") == 8, "Maar has seen its workers")
-            await asyncio.sleep(1.0)
+            await asyncio.sleep(1.0)  # the length of the run
             await stage.delete("wide-7")
             store = Store(read_address(stage.database), write=False)
             await stage.live.eventually(lambda: store.open() and store.runs(), "a run")

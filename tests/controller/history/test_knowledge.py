@@ -6,8 +6,7 @@ import asyncio
 import itertools
 from functools import partial
 
-from tests.support.patience import PATIENCE
-from tests.support.sockets import until
+from tests.support.patience import PATIENCE, until
 
 from maar.controller.history.knowledge import Learner, learnt_from
 from maar.history.history import History

@@ -104,10 +104,14 @@ def test_a_deleted_job_and_a_restart_of_maar(kubeconfig: Path, tmp_path: Path) -
     """The next Maar knows the start from the pods."""
     file = tmp_path / "history.db"
 
-    async def first(live: Live, _: Scheduler) -> None:
+    async def first(live: Live, scheduler: Scheduler) -> None:
         await live.pod("alone", gpu=1)
         await live.until(lambda pods: any(p.phase == "Running" for p in pods))
-        await asyncio.sleep(0.3)
+
+        def runs() -> bool:
+            return [True] == [bool(task.started) for task in scheduler.cache.latest.tasks.tasks]
+
+        await live.eventually(runs, "Maar has seen that the pod runs")
 
     async def then(live: Live, scheduler: Scheduler) -> None:
         await live.eventually(lambda: scheduler.loop.cycles > 0, "the next Maar has seen the pod")

@@ -9,7 +9,7 @@ from typing import Any, cast
 from msgspec.structs import replace
 from tests.controller.shards.test_holding import FOREIGN, MAP, NAMES, stored
 from tests.support.objects import decoded
-from tests.support.sockets import until
+from tests.support.patience import until
 
 from maar.config.file import default_config
 from maar.controller.loop import Loop

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.live import Live, tell
-from tests.support.sockets import until
+from tests.support.patience import until
 
 from maar.controller.shards.holding import Holding
 from maar.controller.shards.moving import LostShard, Moves
@@ -51,9 +51,10 @@ class Scene:
         return found.map.owner_of(node)
 
     async def owns(self, node: str, shard: int) -> None:
-        async with asyncio.timeout(10):
-            while await self.owner(node) != shard:
-                await asyncio.sleep(0.02)
+        async def moved() -> bool:
+            return await self.owner(node) == shard
+
+        await until(moved, f"shard {shard} owns {node}")
 
 
 def play(kubeconfig: Path, story: Callable[[Scene], Awaitable[None]]) -> None:
@@ -125,15 +126,16 @@ def test_a_queue_is_let_go_when_its_wants_have_ended_and_everything_sent_is_sett
             assert found is not None
             return found.map.shard_of(QUEUE)
 
-        await asyncio.sleep(0.2)
+        async def moved() -> bool:
+            return await shard() == 1
+
+        await asyncio.sleep(0.2)  # nothing happens, here and below
         assert 0 == await shard(), "a job of it has a want"
         scene.moves.after([], proposed, frozenset())
         await asyncio.sleep(0.2)
         assert 0 == await shard(), "a bind is on its way"
         scene.sent.open = frozenset({"/pods/b"})  # which began later, for another queue
-        async with asyncio.timeout(10):
-            while await shard() != 1:
-                await asyncio.sleep(0.02)
+        await until(moved, "the queue moves")
 
     play(kubeconfig, story)
 
@@ -146,11 +148,14 @@ def test_slots_of_another_number_of_shards_move_in_one_write(kubeconfig: Path) -
         scene.holding.see(await write_map(scene.api, before, wanted))
         racks = dict.fromkeys(OWN, "")
         scene.moves.after([], proposals(wanted, racks, QueueTree([])), frozenset())
-        async with asyncio.timeout(10):
-            while (found := await read_map(scene.api)) is None or 2 not in found.map.slots:
-                await asyncio.sleep(0.02)
+
+        async def proposed() -> list[int]:
+            found = await read_map(scene.api)
+            return list(found.map.slots) if found and 2 in found.map.slots else []
+
+        slots = await until(proposed, "shard 2 has slots")
         assert 1 == scene.moves.written
-        assert 86 == found.map.slots.count(0)
-        assert 128 == found.map.slots.count(1), "only its owner moves a slot"
+        assert 86 == slots.count(0)
+        assert 128 == slots.count(1), "only its owner moves a slot"
 
     play(kubeconfig, story)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from click.testing import CliRunner
+from tests.support import patience
 from tests.support.live import NAMESPACE, OUR_CRDS, bound, connected
 from tests.support.live_shards import LiveShards, numbers_in, queue_in
 from tests.support.memory import electing, locks
@@ -72,12 +73,10 @@ async def until(play: LiveShards, holds: Callable[[ShardMap], bool], what: str) 
 
 async def eventually(play: LiveShards, check: Callable[[], Awaitable[bool]], what: str) -> None:
     try:
-        async with asyncio.timeout(SOON):
-            while not await check():
-                await asyncio.sleep(0.1)
-    except TimeoutError:
+        await patience.until(check, what, SOON)
+    except TimeoutError as late:
         raise AssertionError(
-            f"{what}: {await shard_map(play)} {await read_shards(play.live.api)} {play.logs()}"
+            f"{late}: {await shard_map(play)} {await read_shards(play.live.api)} {play.logs()}"
         ) from None
 
 

@@ -7,8 +7,7 @@ from contextlib import asynccontextmanager
 from typing import cast
 
 import trustme
-from tests.support.patience import PATIENCE
-from tests.support.sockets import until
+from tests.support.patience import PATIENCE, until
 
 from maar.kube.client.access import Access
 from maar.kube.client.api import Api

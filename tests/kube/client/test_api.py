@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 from aiohttp import web
-from tests.support.sockets import Handler, answer, cut, refusal, serving, stream, until
+from tests.support.patience import until
+from tests.support.sockets import Handler, answer, cut, refusal, serving, stream
 
 from maar.kube.client import errors
 from maar.kube.client.access import Access

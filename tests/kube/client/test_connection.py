@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import pytest
 from tests.kube.client.peers import OK, Peer, certified, opened, pooled, run, served, trusting
-from tests.support.sockets import until
+from tests.support.patience import until
 
 from maar.kube.client.errors import Unreachable
 from maar.kube.wire.api_resources import PODS

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from tests.support.patience import PATIENCE
-from tests.support.sockets import answer, cut, refusal, serving, stream, until
+from tests.support.patience import PATIENCE, until
+from tests.support.sockets import answer, cut, refusal, serving, stream
 
 from maar.kube.client.access import Access
 from maar.kube.client.api import Api

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 from tests.kube.client.peers import certified, opened, pooled, run, served
-from tests.support.sockets import answer, serving, until
+from tests.support.patience import until
+from tests.support.sockets import answer, serving
 
 from maar.kube.client.access import Access
 from maar.kube.client.api import Api
@@ -41,7 +42,7 @@ def test_requests_beyond_the_limit_wait() -> None:
             await until(lambda: 2 == sum(map(len, server.verbs)))
             asking[3].cancel()
             for i in (0, 1, 2, 4, 5):
-                await until(lambda i=i: bool(server.asked(f"/{i}")))  # type: ignore[misc]
+                await until(lambda: bool(server.asked(f"/{i}")))  # noqa: B023
                 server.asked(f"/{i}")[0].say()
             done = await asyncio.gather(*asking, return_exceptions=True)
             assert 2 == len(server.peers)

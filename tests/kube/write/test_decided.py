@@ -12,7 +12,8 @@ import pytest
 from aiohttp import web
 from tests.kube.write.test_executor import CAUSE, QUICK, Server, Shut, outcome, pod, run_all, said, seen
 from tests.kube.write.test_intents import PODS, Desk, paths
-from tests.support.sockets import answer, refusal, serving, until
+from tests.support.patience import until
+from tests.support.sockets import answer, refusal, serving
 
 from maar.kube.client import errors
 from maar.kube.client.access import Access

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from tests.support.sockets import answer, refusal, serving, until
+from tests.support.patience import until
+from tests.support.sockets import answer, refusal, serving
 
 from maar.kube.client.access import Access
 from maar.kube.client.api import Api

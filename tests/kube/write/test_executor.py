@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from tests.support.sockets import answer, cut, refusal, serving, until
+from tests.support.patience import until
+from tests.support.sockets import answer, cut, refusal, serving
 
 from maar.kube.client import errors
 from maar.kube.client.access import Access

@@ -8,7 +8,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 from aiohttp import web
-from tests.support.sockets import answer, refusal, serving, until
+from tests.support.patience import until
+from tests.support.sockets import answer, refusal, serving
 
 from maar.kube.client.access import Access
 from maar.kube.client.api import Api

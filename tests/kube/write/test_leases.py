@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from tests.support.sockets import answer, cut, refusal, serving, stream, until
+from tests.support.patience import until
+from tests.support.sockets import answer, cut, refusal, serving, stream
 
 from maar.kube.client.access import Access
 from maar.kube.client.api import Api
@@ -674,11 +675,27 @@ def test_without_standing_by_the_lease_of_a_dead_process_is_taken() -> None:
     assert ["dead", "b", "", "dead", "c", ""] == play(scene).holders
 
 
+class Refusing(Claims):
+    """Counts refusals."""
+
+    refused = 0
+
+    def permit(self, candidate: LeaderElection, free_for: float) -> bool:
+        permitted = super().permit(candidate, free_for)
+        self.refused += not permitted
+        return permitted
+
+    async def refuse(self) -> None:
+        """Wait until candidates were refused twice: the second time, they asked after this call."""
+        enough = self.refused + 2
+        await until(lambda: self.refused >= enough, "a candidate is refused")
+
+
 def play_with_two(patience: float, scene: Any) -> None:
     """A scene with two leases, each on a server of its own, and one process that stands for both."""
 
     async def both(stage: Stage) -> None:
-        claims = Claims(patience)
+        claims = Refusing(patience)
         async with serving(Store().handle) as address:
             other = Stage(await Api.open(Access(address)), stage.store)
             elections = [place.candidate("a", claims=claims, clock=lambda: stage.now) for place in (stage, other)]
@@ -694,12 +711,12 @@ def play_with_two(patience: float, scene: Any) -> None:
 
 
 def test_of_several_free_leases_a_process_takes_one_and_the_next_only_if_nobody_else_does() -> None:
-    async def scene(stage: Stage, second: LeaderElection, claims: Claims) -> None:
+    async def scene(stage: Stage, second: LeaderElection, claims: Refusing) -> None:
         claims.ended()
-        await asyncio.sleep(0.1)
+        await claims.refuse()
         assert not second.leading, "it leaves the lease to processes that have none"
         stage.now += 9.0
-        await asyncio.sleep(0.1)
+        await claims.refuse()
         assert not second.leading
         stage.now += 1.5
         await until(lambda: second.leading)
@@ -708,8 +725,8 @@ def test_of_several_free_leases_a_process_takes_one_and_the_next_only_if_nobody_
 
 
 def test_a_process_takes_over_one_lease_at_a_time() -> None:
-    async def scene(stage: Stage, second: LeaderElection, claims: Claims) -> None:
-        await asyncio.sleep(0.1)
+    async def scene(stage: Stage, second: LeaderElection, claims: Refusing) -> None:
+        await claims.refuse()
         assert not second.leading, "what came with the first lease is not fenced yet"
         claims.ended()
         await until(lambda: second.leading)

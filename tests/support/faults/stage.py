@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -15,7 +14,7 @@ from tests.support.faults.users import Users
 from tests.support.faults.witness import Watching, Witness
 from tests.support.faults.writes import STORED_AS_JSON, Etcd, ended
 from tests.support.live import Live, connected
-from tests.support.patience import PATIENCE
+from tests.support.patience import PATIENCE, until
 from tests.support.proxy import Proxy
 from tests.support.real.cluster import RealCluster
 from tests.support.real.training_operator import start_training_operator
@@ -77,11 +76,15 @@ class Scene:
 
     async def until(self, holds: Callable[[], bool], what: str, patience: float = 0.0) -> None:
         """Wait until a condition is true."""
-        ends = time.monotonic() + (patience or self.patience)
-        while not holds():
+
+        def check() -> bool:
             self.check_works()
-            assert time.monotonic() < ends, f"did not come true: {what}: {self.story()}"
-            await asyncio.sleep(0.02)
+            return holds()
+
+        try:
+            await until(check, what, patience or self.patience)
+        except TimeoutError as late:
+            raise AssertionError(f"{late}: {self.story()}") from None
 
     def check_works(self) -> None:
         """Raise what has ended the users, the replicas or the witness."""

@@ -24,6 +24,7 @@ from tests.support.faults.left_over import left_over
 from tests.support.faults.limits import QUEUES, Limits, User
 from tests.support.faults.quantities import amount, requests
 from tests.support.faults.writes import Etcd, Json, Write, ended
+from tests.support.patience import until
 from tests.support.real.cluster import RealCluster
 
 KEPT = (*OWNERS, "nodes", "pods", "configmaps", "leases", QUEUES, SHARD_MAPS, SHARDS)
@@ -285,10 +286,13 @@ class Watching:
     async def caught_up(self) -> None:
         """Wait until the witness has seen every write that was made before this call."""
         mark = await self._etcd.mark()
-        while self._marked < mark:
+
+        def seen() -> bool:
             if self._task.done():
                 self._task.result()
-            await asyncio.sleep(0.005)
+            return self._marked >= mark
+
+        await until(seen, "the witness has seen every write")
 
     async def quiet(self, patience: float) -> None:
         """Wait until no gang is in part for a moment; what still is after a while went wrong."""

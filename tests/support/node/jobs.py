@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.node.node import GPU, RealNode
-from tests.support.patience import PATIENCE
-from tests.support.real.processes import wait_until
+from tests.support.patience import wait_until
 
 MOUNT = "/shared"
 SAVING_S = 2.0
@@ -105,7 +104,7 @@ class Jobs:
         for job in self._node.cluster.objects("batch/v1", "Job", self.namespace):
             self.end(job["metadata"]["name"])
             self._node.cluster.delete({"apiVersion": "batch/v1", "kind": "Job", **job}, propagationPolicy="Background")
-        wait_until(lambda: not self._node.pods(self.namespace), f"no pods in {self.namespace}", PATIENCE)
+        wait_until(lambda: not self._node.pods(self.namespace), f"no pods in {self.namespace}")
 
     def pods(self, name: str) -> list[Any]:
         return self._node.pods(self.namespace, f"batch.kubernetes.io/job-name={name}")
@@ -119,7 +118,7 @@ class Jobs:
         return sorted(float(path.read_text() or 0) for path in files)
 
     def await_noted(self, name: str, note: str, count: int) -> list[float]:
-        wait_until(lambda: len(self.noted(name, note)) >= count, f"{count} pods of {name}: {note}", PATIENCE)
+        wait_until(lambda: len(self.noted(name, note)) >= count, f"{count} pods of {name}: {note}")
         return self.noted(name, note)
 
     def await_complete(self, name: str) -> None:
@@ -127,7 +126,7 @@ class Jobs:
             conditions = self.job(name).get("status", {}).get("conditions", ())
             return any(c["type"] == "Complete" and c["status"] == "True" for c in conditions)
 
-        wait_until(complete, f"{name} is complete", PATIENCE)
+        wait_until(complete, f"{name} is complete")
 
 
 def containers(pods: list[Any]) -> dict[str, str]:

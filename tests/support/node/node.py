@@ -15,10 +15,9 @@ from typing import Any
 from tests.support.node import commands
 from tests.support.node.images import load, write_archive
 from tests.support.node.walls import ADDRESS
-from tests.support.patience import PATIENCE
+from tests.support.patience import wait_until
 from tests.support.real.cluster import RealCluster
 from tests.support.real.parts import folders
-from tests.support.real.processes import wait_until
 
 KUBELET, PROXY, SCHEDULER = f"system:node:{commands.NODE}", "system:kube-proxy", "system:kube-scheduler"
 USERS: dict[str, Sequence[str]] = {KUBELET: ["system:nodes"], PROXY: [], SCHEDULER: []}
@@ -99,7 +98,7 @@ class RealNode:
             node = self.cluster.get("v1", "Node", commands.NODE)
             return bool(node["status"]["allocatable"].get(GPU) == str(self._gpus))
 
-        wait_until(allocatable, f"the node has {GPU}", PATIENCE)
+        wait_until(allocatable, f"the node has {GPU}")
 
     def pods(self, namespace: str, selector: str = "") -> list[Any]:
         return self.cluster.objects("v1", "Pod", namespace, labelSelector=selector)

@@ -10,8 +10,7 @@ from typing import Any
 
 from tests.support.node import sleeper
 from tests.support.node.node import GPU, RealNode
-from tests.support.patience import PATIENCE
-from tests.support.real.processes import wait_until
+from tests.support.patience import wait_until
 from tests.support.trainings import Kind, Training
 
 MOUNT = "/shared"
@@ -80,7 +79,7 @@ class Sleepers:
         """Delete all Jobs, and wait until their pods are gone."""
         for job in self._node.cluster.objects("batch/v1", "Job", self._namespace):
             self._node.cluster.delete({"apiVersion": "batch/v1", "kind": "Job", **job}, propagationPolicy="Background")
-        wait_until(lambda: not self._node.pods(self._namespace), f"no pods in {self._namespace}", PATIENCE)
+        wait_until(lambda: not self._node.pods(self._namespace), f"no pods in {self._namespace}")
 
     def _token(self) -> str:
         """A token of the namespace's account, which may report on all its jobs."""
@@ -94,7 +93,7 @@ class Sleepers:
                 made.append(self._node.cluster.request("POST", f"{account}/token", asked)["status"]["token"])
             return bool(made)
 
-        wait_until(is_made, f"an account in {self._namespace}", PATIENCE)
+        wait_until(is_made, f"an account in {self._namespace}")
         return made[0]
 
     def _job(self, training: Training) -> dict[str, Any]:

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import yaml
 from tests.support.node.node import GPU, RealNode
-from tests.support.patience import PATIENCE
+from tests.support.patience import wait_until
 from tests.support.real.parts import CHECKOUT
-from tests.support.real.processes import wait_until
 
 EXAMPLE = CHECKOUT / "examples" / "training"
 EACH_EPOCH = "    while progress.epoch < options.epochs:\n"
@@ -92,7 +91,7 @@ class Training:
             return len([entry for entry in self.epochs()[begin:] if entry["workers"] == count]) >= epochs
 
         try:
-            wait_until(trained, f"{epochs} epochs with {count} workers", PATIENCE)
+            wait_until(trained, f"{epochs} epochs with {count} workers")
         except TimeoutError as late:
             raise TimeoutError(f"{late}\n{self.story()}") from late
 

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests.support.node.needs import CGROUPS
-from tests.support.real.processes import wait_until
+from tests.support.patience import wait_until
 
 INSIDE = "MAAR_NODE"
 """The environment variable that is set inside."""

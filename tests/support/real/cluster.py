@@ -25,11 +25,12 @@ from types import TracebackType
 from typing import Any
 
 import yaml
+from tests.support.patience import wait_until
 from tests.support.real import commands
 from tests.support.real.api import Api, Object
 from tests.support.real.clearing import clear
 from tests.support.real.parts import CHECKOUT, available, folders
-from tests.support.real.processes import Processes, StartFailed, free_port, listens, wait_until
+from tests.support.real.processes import Processes, StartFailed, free_port, listens
 
 CRDS = CHECKOUT / "deploy" / "crds"
 

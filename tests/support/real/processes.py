@@ -8,12 +8,11 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tests.support.patience import PATIENCE
+from tests.support.patience import wait_until
 
 # These ports are below the range that kernels use for outgoing connections. In that range, a port that is free
 # now may belong to a client a moment later.
@@ -124,15 +123,6 @@ def free_port() -> int:
                 continue
             return port
     raise StartFailed(f"no free port found in {PORTS.start} to {PORTS.stop}")
-
-
-def wait_until(condition: Callable[[], object], what: str, timeout_s: float = PATIENCE) -> None:
-    """Wait until the condition is true. The TimeoutError names `what`."""
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"not within {timeout_s:g} s: {what}")
-        time.sleep(0.02)
 
 
 def listens(port: int) -> bool:

@@ -14,7 +14,7 @@ import pytest
 import trustme
 from aiohttp import ClientError, ClientSession, TCPConnector
 from multidict import CIMultiDict
-from tests.support.patience import PATIENCE
+from tests.support.patience import PATIENCE, until
 from tests.support.web import ADMIN, MINE, THEIRS, USER, Web, webbing
 from tests.web.api.test_api import scene
 from tests.web.api.test_writes import job
@@ -217,11 +217,14 @@ def test_another_authority_of_the_front_proxy_is_believed_when_it_is_published(t
         old, front.proxies = front.proxies, trustme.CA()
         assert 0 == (await front.as_proxy("/whoami"))[0]
         await front.publish()
-        while (await front.as_proxy("/whoami"))[0] != 200:
-            await asyncio.sleep(0.01)
+
+        async def believed() -> bool:
+            return (await front.as_proxy("/whoami"))[0] == 200
+
+        await until(believed, "the new authority is believed")
         assert 0 == (await front.ask(f"{ROOT}/whoami", AS_USER, old))[0]
         await front.web.cluster.api.delete(PUBLISHED)
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0.1)  # five looks find nothing
         assert 200 == (await front.as_proxy("/whoami"))[0], "what is known stays true"
 
     told(tmp_path, story, every=0.02)

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 from tests.support.live import GPU
-from tests.support.patience import PATIENCE
+from tests.support.patience import PATIENCE, until
 from tests.support.web import ADMIN, MINE, THEIRS, USER, Web, webbing
 
 Story = Callable[[Web], Awaitable[None]]
@@ -326,8 +326,10 @@ def test_it_survives_a_restart_of_the_api_server(tmp_path: Path) -> None:
         await client.get("/cluster")
         await web.server.restart()
         await web.gang(MINE, "later", 1, gpu=1)
-        async with asyncio.timeout(PATIENCE):
-            while "later" not in [job["name"] for job in (await client.get("/jobs"))["items"]]:
-                await asyncio.sleep(0.05)
+
+        async def shown() -> bool:
+            return "later" in [job["name"] for job in (await client.get("/jobs"))["items"]]
+
+        await until(shown, "the later job is shown")
 
     told(tmp_path, story)

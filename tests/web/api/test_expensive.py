@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from tests.support.patience import PATIENCE
+from tests.support.patience import PATIENCE, until
 from tests.support.web import ADMIN, MINE, USER, Client, Web, webbing
 from tests.web.api.test_api import Story, scene
 from tests.web.api.test_writes import JOBS, job
@@ -38,12 +38,6 @@ def told(tmp_path: Path, story: Story, **options: Any) -> None:
             await story(web)
 
     asyncio.run(main())
-
-
-async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while not true():
-            await asyncio.sleep(0.01)
 
 
 def alive(pid: int) -> bool:
@@ -318,9 +312,11 @@ def test_a_write_that_has_begun_is_finished_without_its_client(tmp_path: Path) -
         web.server.faults.lag = 0.2
         async with sent(user, {"manifests": [job("one"), job("two")], "seconds": 0}, path="/api/v1/jobs"):
             await begun.wait()
-        async with asyncio.timeout(PATIENCE):
-            while len((await web.cluster.get(JOBS))["items"]) < 2:
-                await asyncio.sleep(0.05)
+
+        async def created() -> bool:
+            return len((await web.cluster.get(JOBS))["items"]) == 2
+
+        await until(created, "both jobs are created")
 
     told(tmp_path, story, writes=True)
 
@@ -426,8 +422,7 @@ def test_no_more_than_two_questions_are_computed_at_once() -> None:
                 await hold.wait()
 
         tasks = [asyncio.create_task(ask(f"user-{i}")) for i in range(18)]
-        while guard.waiting < 16:
-            await asyncio.sleep(0)
+        await until(lambda: guard.waiting == 16)
         assert 2 == working
         with pytest.raises(Refused, match="too many questions are waiting"):
             await ask("one more")

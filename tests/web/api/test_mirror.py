@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 from tests.support.live import scheduling
-from tests.support.patience import PATIENCE
+from tests.support.patience import PATIENCE, until
 from tests.support.web import ADMIN, MINE, THEIRS, USER, Web, webbing
 
 from maar.kube.read.shards import wire_wants
@@ -30,18 +30,22 @@ def test_it_shows_what_the_scheduler_beside_it_does(tmp_path: Path) -> None:
 
         async def until_a_decision(happened: str) -> None:
             """Until pods of a decision are on their node (`sameNode`), or wait (`waiting`)."""
-            while not any(d["happened"][happened] for d in (await client.get("/decisions"))["items"]):
-                await asyncio.sleep(0.1)
+
+            async def decided() -> bool:
+                return any(d["happened"][happened] for d in (await client.get("/decisions"))["items"])
+
+            await until(decided, f"a decision with {happened}")
 
         async with asyncio.timeout(PATIENCE):
             await web.gang(MINE, "job", 2, gpu=4)
             await until_a_decision("waiting")  # the mirror decides once a second: the scheduler could be first
             async with scheduling(web.cluster):
-                while True:
-                    items = (await client.get("/jobs?state=running"))["items"]
-                    if [job["name"] for job in items] == ["job"]:
-                        break
-                    await asyncio.sleep(0.1)
+
+                async def running() -> list[Any]:
+                    items: list[Any] = (await client.get("/jobs?state=running"))["items"]
+                    return items if [job["name"] for job in items] == ["job"] else []
+
+                items = await until(running, "the job runs")
                 assert {"bound": 2} == items[0]["pods"]
                 assert ("PodGroup", "job") == (items[0]["owner"]["kind"], items[0]["owner"]["name"])
                 await until_a_decision("sameNode")
@@ -71,14 +75,16 @@ def test_it_shows_the_shards_of_the_cluster(tmp_path: Path) -> None:
             return next((job for job in found if job["name"] == "waits" and job["shard"] is not None), None)
 
         async with asyncio.timeout(PATIENCE):
-            while await job() is None:
-                await asyncio.sleep(0.1)
+            await until(job, "the job is shown in its shard")
             jobs = web.mirror.observer.cache.latest.jobs.jobs
             nodes = tuple(sorted(web.mirror.observer.cache.latest.nodes.names))
             wants = [Want(shard, j.key, j.uid, 0, j.created, nodes, time.time() + 600) for j in jobs]
             await write_shard(api, shard, ShardSpec(wire_wants(wants)), ShardStatus())
-            while "borrowed from other shards" not in (await job())["why"]:
-                await asyncio.sleep(0.1)
+
+            async def borrows() -> bool:
+                return "borrowed from other shards" in (await job())["why"]
+
+            await until(borrows, "it says that it borrows nodes")
             assert shard == (await job())["shard"]
             detail = (await user.get(f"/jobs/{MINE}/waits"))["detail"]
             assert "Borrowing" == detail["reasons"][0]["code"]
@@ -104,11 +110,12 @@ def test_its_answers_grow_old_while_nothing_is_heard(tmp_path: Path) -> None:
             assert 200 == (await client.ask("/api/v1/cluster"))[0]
             web.server.faults.stall_watches = True
             first = await client.get("/cluster")
-            while True:
-                later = await client.get("/cluster")
-                if later["age"] > first["age"] + 0.2:
-                    break
-                await asyncio.sleep(0.05)
+
+            async def older() -> Any:
+                found = await client.get("/cluster")
+                return found if found["age"] > first["age"] + 0.2 else None
+
+            later = await until(older, "the picture is older")
             assert later["asOf"] <= first["asOf"] + 0.2
 
     asyncio.run(main())

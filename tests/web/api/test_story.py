@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 from tests.support.live import NAMESPACE, Live, bound, scheduling
+from tests.support.patience import until
 from tests.support.web import ADMIN, MINE, THEIRS, USER, Web, webbing
 
 from maar.history.address import read_address
@@ -52,39 +53,39 @@ def test_it_has_every_decision_of_the_scheduler(tmp_path: Path) -> None:
         cluster, client = web.cluster, await web.as_user(ADMIN)
         user = await web.as_user(USER)
 
-        async def until(job: str, what: str) -> Any:
-            while True:
+        async def happens(job: str, what: str) -> Any:
+            async def found() -> Any:
                 status, body = await client.ask(f"/api/v1/jobs/{NAMESPACE}/{job}?unblock=false")
-                found = msgspec.json.decode(body)["detail"]["story"] if status == 200 else ()
-                if mine := [one for one in found if one["what"] == what]:
-                    return mine[0]
-                await asyncio.sleep(0.1)
+                entries = msgspec.json.decode(body)["detail"]["story"] if status == 200 else ()
+                return next((entry for entry in entries if entry["what"] == what), None)
+
+            return await until(found, f"{what} in the story of {job}")
 
         await cluster.priority("high", 1000)
         async with scheduling(cluster):
             await group(cluster, "late", minResources={"cpu": "1"})
             assert (
                 "its group is admitted: its pods may be created and placed"
-                == (await until("late", "Admitted"))["words"]
+                == (await happens("late", "Admitted"))["words"]
             )
             await cluster.gang("low", 2, gpu=8)
-            assert "bound 2 pods of the gang" == (await until("low", "Scheduled"))["words"]
+            assert "bound 2 pods of the gang" == (await happens("low", "Scheduled"))["words"]
             for i in range(2):  # they leave only when the test lets them go
                 await cluster.api.patch(
                     PODS.path(NAMESPACE, f"low-{i}"), {"metadata": {"finalizers": ["test/x"]}}, "merge"
                 )
             await cluster.gang("high", 2, gpu=8, priorityClassName="high")
-            evicted = await until("low", "Evicted")
+            evicted = await happens("low", "Evicted")
             assert f"gang of `{NAMESPACE}/low`" in evicted["words"]
             assert f"for `{NAMESPACE}/high`" in evicted["words"]
             assert evicted["words"].endswith(": 2 pods")
-            assert "room is being freed for its pods" in (await until("high", "Nominated"))["words"]
+            assert "room is being freed for its pods" in (await happens("high", "Nominated"))["words"]
             for i in range(2):
                 await cluster.let_go(f"low-{i}")
             await cluster.until(bound("high", 2))
-            assert "bound 2 pods of the gang" == (await until("high", "Scheduled"))["words"]
+            assert "bound 2 pods of the gang" == (await happens("high", "Scheduled"))["words"]
             await cluster.gang("next", 2, gpu=8)
-            refused = await until("next", "FailedScheduling")
+            refused = await happens("next", "FailedScheduling")
             assert "no nodes with enough free room" in refused["words"]
         times = [one["at"] for one in (await client.get(f"/jobs/{NAMESPACE}/high"))["detail"]["story"]]
         assert sorted(times) == times
@@ -116,8 +117,7 @@ def test_it_has_the_history_with_sizes_and_without_earlier_jobs_of_the_name(tmp_
         history = History(str(file), write=False, refresh=0.05)
         history.start()
         try:
-            while history.problem:
-                await asyncio.sleep(0.05)
+            await until(lambda: not history.problem)
             found = await story_of(web.cluster.api, history, job, None, ALL, frozenset())
             assert [
                 ("Created", None),
@@ -217,8 +217,7 @@ def test_what_a_scheduler_writes_to_events_and_history_is_told_once(tmp_path: Pa
         try:
             async with scheduling(web.cluster, history=writes):
                 await web.cluster.gang("low", 2, gpu=8)
-                while not await both():
-                    await asyncio.sleep(0.1)
+                await until(both, "its start is in the history and among its events")
                 assert [("Created", "object", None), ("Scheduled", "event", 2)] == await seen()
         finally:
             await writes.close()

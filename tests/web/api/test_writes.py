@@ -12,6 +12,7 @@ import pytest
 import trustme
 import yaml
 from aiohttp import web as http
+from tests.support.patience import until
 from tests.support.sockets import answer, serving
 from tests.support.web import ADMIN, MINE, THEIRS, USER, Client, Web, webbing
 from tests.web.api.test_api import Story, scene
@@ -76,8 +77,11 @@ def test_the_answer_to_a_submission_says_when_the_job_starts(tmp_path: Path) -> 
             await web.gang(MINE, f"runs-{n}", 1, gpu=8, on=f"n{n}")
             promise = {"metadata": {"annotations": {"maar.dev/max-runtime": "1000s"}}}
             await web.cluster.api.patch(f"{PODS}/runs-{n}-0", promise)
-        while sum(job["state"] == "running" for job in (await user.get("/jobs"))["items"]) < 2:
-            await asyncio.sleep(0.05)
+
+        async def running() -> bool:
+            return [job["state"] for job in (await user.get("/jobs"))["items"]].count("running") == 2
+
+        await until(running, "two jobs run")
         named = {**job(**{"maar.dev/max-runtime": "500s"}), "metadata": {**job()["metadata"], "generateName": "t-"}}
         del named["metadata"]["name"]
         status, made = await write(user, "POST", "/jobs", {"manifests": [job(), named], "namespace": MINE})
@@ -184,8 +188,11 @@ async def queue(web: Web, name: str, **annotations: str) -> None:
     }
     await web.cluster.api.create(QUEUES.path(), body)
     admin = await web.as_user(ADMIN)
-    while name not in [one["name"] for one in (await admin.get("/queues"))["items"]]:
-        await asyncio.sleep(0.05)
+
+    async def shown() -> bool:
+        return name in [one["name"] for one in (await admin.get("/queues"))["items"]]
+
+    await until(shown, f"queue {name} is shown")
 
 
 def test_queues_classes_and_values_that_maar_cannot_use_are_refused(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from tests.support import patience
 from tests.support.live import GPU, scheduling
 from tests.support.patience import PATIENCE
 from tests.support.web import ADMIN, MINE, THEIRS, USER, Client, Web, webbing
@@ -50,11 +51,13 @@ def finished(file: Path, seconds: float, count: int = 20) -> None:
 
 
 async def until(client: Client, path: str, holds: Callable[[Any], bool]) -> Any:
-    while True:
-        found = await client.get(path)
-        if holds(found):
-            return found
-        await asyncio.sleep(0.05)
+    """The answer at a path, once a condition is true for it."""
+
+    async def found() -> Any:
+        answer = await client.get(path)
+        return answer if holds(answer) else None
+
+    return await patience.until(found, f"{path}: {patience.words_of(holds)}")
 
 
 def test_forecasts_from_history_are_in_the_list_the_detail_the_stream_and_the_what_if(tmp_path: Path) -> None:
@@ -183,9 +186,7 @@ def test_a_process_that_dies_is_counted_and_answers_go_on(tmp_path: Path) -> Non
 def test_after_a_process_was_killed_the_next_one_works(tmp_path: Path) -> None:
     async def story(web: Web) -> None:
         client = await web.as_user(ADMIN)
-        while not (children := forecasting(os.getpid())):
-            await asyncio.sleep(0.005)
-        for child in children:
+        for child in await patience.until(lambda: forecasting(os.getpid())):
             os.kill(child, signal.SIGKILL)
         about = await until(client, "/forecasts", lambda a: a["made"] > 0 and a["failed"] > 0)
         assert "" == about["problem"]
@@ -227,10 +228,15 @@ def test_jobs_run_and_end_and_forecasts_are_judged(tmp_path: Path) -> None:
             await end(web, "first")
             log = ForecastLog(file)
             known: dict[str, tuple[bool, bool]] = {}
-            while not {"second", "cancelled"} <= known.keys():
-                _, judged = await log.load()
-                known = {p.name: (p.started is not None, p.gone is not None) for p in judged if p.started or p.gone}
-                await asyncio.sleep(0.05)
+
+            async def judged() -> bool:
+                _, found = await log.load()
+                known.update(
+                    {p.name: (p.started is not None, p.gone is not None) for p in found if p.started or p.gone}
+                )
+                return {"second", "cancelled"} <= known.keys()
+
+            await patience.until(judged, "both forecasts are judged")
             await log.close()
             assert ((True, False), (False, True)) == (known["second"], known["cancelled"])
             about = await until(client, "/forecasts", lambda a: a["quality"][0]["medianError"] is not None)

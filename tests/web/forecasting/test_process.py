@@ -8,12 +8,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from tests.support.patience import until, wait_until
 
 from maar.config.file import default_config
 from maar.forecast.arrivals import Asked, Pods, Submission
@@ -112,10 +112,7 @@ def test_places_are_those_of_the_detailed_answer() -> None:
 def test_a_wait_that_is_given_up_ends_the_process() -> None:
     async def main() -> None:
         task = asyncio.create_task(ask(question(200, rollouts=1000)))
-        children: set[int] = set()
-        while not children:
-            await asyncio.sleep(0.05)
-            children = forecasting(os.getpid())
+        await until(lambda: forecasting(os.getpid()))
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         assert set() == forecasting(os.getpid())
@@ -131,26 +128,21 @@ asyncio.run(ask(question(200, rollouts=1000, budget=600.0)))
 """
 
 
+BEGUN_S = 2.0
+"""Processor time after which all modules are imported and the question is read."""
+
+
 def test_the_process_ends_after_its_parent_was_killed() -> None:
     root = Path(__file__).parents[3]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(root / "src"), str(root)])}
     parent = subprocess.Popen([sys.executable, "-c", PARENT], env=env)
-    end = time.monotonic() + 60
     try:
-        while not (children := forecasting(parent.pid)):
-            assert time.monotonic() < end
-            time.sleep(0.05)
-        (child,) = children
-        while b"maar.web.forecasting" in command_of(child) and nice_of(child) != 19:
-            assert time.monotonic() < end
-            time.sleep(0.02)
-        time.sleep(1.0)
+        (child,) = wait_until(lambda: forecasting(parent.pid))
+        wait_until(lambda: cpu_of(child) > BEGUN_S, "the process is in the middle of its work")
     finally:
         parent.send_signal(signal.SIGKILL)
         parent.wait()
-    while b"maar.web.forecasting" in command_of(child):
-        assert time.monotonic() < end, "it goes on without its parent"
-        time.sleep(0.05)
+    wait_until(lambda: b"maar.web.forecasting" not in command_of(child), "it does not go on without its parent")
 
 
 def forecasting(parent: int) -> set[int]:
@@ -168,8 +160,7 @@ def command_of(pid: int) -> bytes:
         return b""
 
 
-def nice_of(pid: int) -> int:
-    try:
-        return os.getpriority(os.PRIO_PROCESS, pid)
-    except ProcessLookupError:
-        return 19
+def cpu_of(pid: int) -> float:
+    """The processor time of a process, in seconds."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
