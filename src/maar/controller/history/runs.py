@@ -21,7 +21,8 @@ from maar.kube.picture.owners import Owner, name_and_uid
 from maar.kube.picture.picture import Picture
 from maar.lengths.runtimes import Traits
 from maar.lengths.traits import traits_of
-from maar.model.jobs import Estimate, Job
+from maar.model.jobs import Job
+from maar.model.lengths import Estimate
 from maar.model.tasks import Status, Task
 
 LONGEST = 4096
