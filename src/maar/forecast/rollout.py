@@ -1,8 +1,10 @@
 """One roll-out: one possible future of the cluster, in which every job has a drawn run time.
 
 The same cycle as in `maar.sim.cluster`, but from the state of a live cluster, and only until every waiting job has
-started once. At each event `decide` gets a snapshot of the virtual cluster, and its plan takes effect at once. Events
-that are close together are one moment.
+started once. At each event `decide` gets a snapshot of the virtual cluster, and its plan takes effect at once.
+
+Events that are close together are one moment, with one decision; the further ahead, the longer a moment lasts. A job
+that starts in a moment starts when the nodes that it gets became free, so no room is lost between two decisions.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from maar.forecast.alike import Alike
 from maar.forecast.start import Begin, State, made_pods, size_of
 from maar.model.jobs import Job, Phase
 from maar.model.plan import Bind, Plan
-from maar.model.snapshot import Cluster
+from maar.model.snapshot import Cluster, Snapshot
 from maar.model.tasks import Status, Task
 from maar.sim.virtual import Virtual
 from maar.sim.works import Costs, Work
@@ -31,12 +33,19 @@ ROUNDS = 20
 SOON = 1.0
 """Minimum seconds until the next cycle that only time causes, as in the simulator."""
 BATCH = 60.0
-"""Events within this many seconds are one moment."""
+"""Events within this many seconds are one moment, and time alone causes no moment sooner after another."""
+GROWS = 0.1
+"""Events within this part of the time since the start of the forecast are one moment too. Tuned by hand."""
 STUCK = 30
 """Moments without a start, after which a roll-out in which nothing ends any more is over. Tuned by hand."""
 HORIZON = 30 * 86400.0
 """A roll-out ends after this time."""
 MayGoOn = Callable[[], bool]
+
+
+def always() -> bool:
+    """No budget."""
+    return True
 
 
 class Arrival(msgspec.Struct, frozen=True):
@@ -87,10 +96,13 @@ class Rollout:
         batch: float = BATCH,
         horizon: float = HORIZON,
         prelude: Prelude | None = None,
+        plan: Plan | None = None,
+        may_go_on: MayGoOn = always,
     ) -> None:
         """`seconds` has the drawn run time of each job at its requested size; `None` if nothing is known of it.
 
-        `arrivals` come in order of time.
+        `arrivals` come in order of time. Without a `prelude`, the first moment is decided here, or ends with `Ended`;
+        `plan` is its first decision, if that is known.
         """
         self._virtual = Virtual.of(cluster if prelude is None else prelude.cluster)
         self._config, self._now, self._batch, self._until = config, now, batch, now + horizon
@@ -112,11 +124,15 @@ class Rollout:
         self.starts: dict[str, float] = {}
         self.ends: dict[str, float] = {}
         self._lost: set[str] = set()
-        self._last = now
+        self._last = self._first = now
+        """The last moment, and the first event in it."""
+        self._freed: dict[str, float] = {}
+        """By node: the last end of a job on it."""
         self._idle = (0, 0)
         """Starts so far, and moments since the last one in which nothing is left that ends."""
+        self._may_go_on = may_go_on
         if prelude is None:
-            self._decide(now)
+            self._decide(now, plan)
         else:
             self._take(prelude)
 
@@ -132,12 +148,10 @@ class Rollout:
             else:
                 del self._works[key]
 
-    def play(self, may_go_on: MayGoOn, except_for: Iterable[str] = ()) -> Outcome:
+    def play(self, except_for: Iterable[str] = ()) -> Outcome:
         """Play until all waiting jobs, except for those that never start, have started once."""
         self._awaited.difference_update(except_for)
         while self._awaited:
-            if not may_go_on():
-                raise Ended
             now = self._next()
             if now > self._until or self._is_stuck():
                 break
@@ -164,15 +178,20 @@ class Rollout:
         events = [work.end for work in self._works.values()]
         events.append(self._wake)
         events.extend(arrival.at for arrival in self._coming)
-        latest = min(events) + self._batch
+        self._first = first = min(events)
+        lasts = max(self._batch, GROWS * (first - self._now)) if self._batch else 0.0
+        latest = max(first + lasts, self._last)
         while self._coming and self._coming[-1].at <= latest and (more := next(self._arrivals, None)) is not None:
             self._coming.append(more)
             events.append(more.at)
-        return max((at for at in events if at <= latest), default=math.inf)
+        # Within a moment jobs may start and end again: the next moment is then the same time, and no earlier one.
+        return max(self._last, max((at for at in events if at <= latest), default=math.inf))
 
     def _end(self, now: float) -> None:
         for key in [key for key, work in self._works.items() if work.end <= now]:
-            self.ends[key] = self._works.pop(key).end
+            self.ends[key] = end = self._works.pop(key).end
+            for task in self._virtual.jobs[key][1]:
+                self._freed[task.node] = max(self._freed.get(task.node, end), end)
             self._virtual.remove(key)
             self._resting = frozenset()
 
@@ -184,16 +203,12 @@ class Rollout:
             self._alike.add(arrival.job, arrival.tasks)
             self._works[arrival.job.key] = _work(arrival.begin, arrival.seconds, now)
 
-    def _decide(self, now: float) -> None:
+    def _decide(self, now: float, known: Plan | None = None) -> None:
         for _ in range(ROUNDS):
             self._report(now)
             snapshot = self._virtual.snapshot()
-            number = snapshot.jobs.number
-            rest = self._resting | self._alike.resting(snapshot)
-            snapshot.resting = frozenset(number[key] for key in rest if key in number)
-            snapshot.is_read = False  # only whether a job waits is used, not the reason
-            plan, around = decide(snapshot, self._config, now), snapshot.cluster
-            self._decisions += 1
+            plan = self._decided(snapshot, now) if known is None else known
+            known, around = None, snapshot.cluster
             self._apply(now, plan)
             grew = bool(plan.resize or plan.resume)
             again = bool(_gives(plan) or plan.admit) or (grew and not self._bind_reserved(now, plan))
@@ -202,7 +217,17 @@ class Rollout:
             if not again:
                 break
         at = now if again else math.inf if plan.wake_at is None else plan.wake_at
-        self._wake = max(at, now + SOON)
+        self._wake = max(at, now + max(SOON, self._batch))
+
+    def _decided(self, snapshot: Snapshot, now: float) -> Plan:
+        if not self._may_go_on():
+            raise Ended
+        number = snapshot.jobs.number
+        rest = self._resting | self._alike.resting(snapshot)
+        snapshot.resting = frozenset(number[key] for key in rest if key in number)
+        snapshot.is_read = False  # only whether a job waits is used, not the reason
+        self._decisions += 1
+        return decide(snapshot, self._config, now)
 
     def _bind_reserved(self, now: float, plan: Plan) -> bool:
         """Bind new workers where a plan that only lets jobs grow reserves room for them, without another cycle.
@@ -240,6 +265,8 @@ class Rollout:
             {task.key: key for key, (_, tasks) in self._virtual.jobs.items() for task in tasks} if plan.evict else {}
         )
         lost = {owner[e.task] for e in plan.evict}
+        if _gives(plan):
+            self._first = now  # the room that it takes is free only now
         self._lost |= lost
         created: set[str] = set()
         for key in sorted(self._virtual.carry_out(plan, now)):
@@ -251,8 +278,17 @@ class Rollout:
                 tasks = made_pods(job, now)
                 self._virtual.put(job, tasks)
                 created.add(key)
-            self._resize(now, key, size_of(job, tasks), key in lost)
+            at = now if lost else self._room_since(now, job, tasks)
+            self._resize(at, key, size_of(job, tasks), key in lost)
         self._resting = frozenset() if _gives(plan) else (self._resting | {w.job for w in plan.waiting}) - created
+
+    def _room_since(self, now: float, job: Job, tasks: tuple[Task, ...]) -> float:
+        """When the nodes of a job that runs now became free in this moment; `now` if it ran before."""
+        work = self._works.get(job.key)
+        if work is None or work.size:
+            return now
+        since = max((self._freed.get(task.node, -math.inf) for task in tasks), default=-math.inf)
+        return min(max(self._first, since, job.created), now)
 
     def _resize(self, now: float, key: str, size: int, lost: bool) -> None:
         work = self._works.get(key)
