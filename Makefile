@@ -67,7 +67,7 @@ node: real ## build and install what a real node needs, as `real` does for the c
 	@$(BIN)/python tools/controlplane/build.py node kubernetes-oldest
 	@$(PYTHON) tools/node.py
 
-conformance: setup real ## run Kubernetes' tests of scheduling with kube-scheduler and with Maar on simulated nodes, and compare; about an hour; ARGS="--match REGEX" for some
+conformance: setup real ## run Kubernetes' tests of scheduling with kube-scheduler and with Maar on simulated nodes, and compare; about 20 minutes, and 10 to build; ARGS="--match REGEX" for some
 	@$(BIN)/python tools/controlplane/build.py node e2e
 	@$(BIN)/python -m tests.conformance $(ARGS)
 
@@ -117,6 +117,7 @@ soak-shards: setup real ## kill, freeze and restart shards 100 times in 10 minut
 check: setup ## format, lint, types, import contracts, spelling
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/ruff check $(CODE)
+	$(BIN)/oxlint --deny-warnings src/maar/web/page
 	$(BIN)/mypy $(CODE)
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/codespell

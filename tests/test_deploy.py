@@ -21,7 +21,8 @@ from tests.support.real.parts import available
 from maar import __version__
 from maar.cli.run import run
 from maar.config.file import default_config, read_config
-from maar.controller.main import LEASE_NAMESPACE, lease_of_shard
+from maar.controller.main import lease_of_shard
+from maar.controller.process import LEASE_NAMESPACE
 from maar.controller.settings.brakes import BrakeSettings
 from maar.history.history import History
 from maar.kube.kinds import rights, rights_at_home, upstream_podgroup

@@ -11,7 +11,7 @@ import yaml
 
 from maar import __version__
 from maar.cli.web import web
-from maar.controller.main import LEASE_NAMESPACE
+from maar.controller.process import LEASE_NAMESPACE
 from maar.kube.kinds import rights, rights_to_read, rights_to_read_at_home
 from maar.web.api.aggregated import ROLE
 from maar.web.api.roots import GROUP, VERSION

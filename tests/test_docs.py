@@ -15,7 +15,7 @@ from tools import folders, shown_numbers, shown_output
 
 from maar.config.config import Catalog, Registration
 from maar.config.file import read_config
-from maar.controller.main import LEASE_NAMESPACE
+from maar.controller.process import LEASE_NAMESPACE
 from maar.decide import decide
 from maar.kube.kinds.cluster import STATE
 from maar.model.queues import Queue

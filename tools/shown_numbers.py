@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from maar import files, report
 from maar.controller import main as run
+from maar.controller import shadow
 from maar.controller.loads import sources
 from maar.controller.reporting import telling
 from maar.controller.shards import membership
@@ -23,7 +24,7 @@ from maar.controller.writing import publishing
 from maar.elastic import steps
 from maar.history import history, news, store
 from maar.history import model as learned
-from maar.kube.client import api, informer
+from maar.kube.client import informer, reader
 from maar.kube.kinds import elastic, jobset
 from maar.kube.kinds import volcano_podgroup as policies
 from maar.kube.read import elastic as templates
@@ -33,9 +34,10 @@ from maar.kube.write import events, executor, patience
 from maar.model import loads, text
 from maar.shards import map as shard_map
 from maar.shards import slots
+from maar.web import authentication
 from maar.web.api import asking, mirror, queries, recordings, writing
 from maar.web.api import limits as web
-from maar.web.front import access, answers, routes
+from maar.web.front import answers, routes
 from maar.web.front import limits as front
 from maar.web.workers import pool
 
@@ -81,13 +83,13 @@ QUOTES = (
     quote("running.md", "If it cannot renew for {} s, it stops", LEASE * run.RENEWED),
     quote("running.md", "take over after {} s without a renewal", LEASE),
     quote("running.md", "regular files of at most {} MiB", files.LARGEST / MIB),
-    quote("running.md", "Every {} s, and when it stops, it says how the two differ", run.SHADOW_EVERY),
-    quote("from-volcano.md", "Every {} s it compares its decisions", run.SHADOW_EVERY),
+    quote("running.md", "Every {} s, and when it stops, it says how the two differ", shadow.SAY_EVERY),
+    quote("from-volcano.md", "Every {} s it compares its decisions", shadow.SAY_EVERY),
     quote("operations.md", "it stops by itself after {} s without a renewal", LEASE * run.RENEWED),
     quote("shards.md", "has taken for {}/15 of the lease time", membership.PATIENCE * 15),
     # reading and writing
     quote("kubernetes-access.md", "is silent for {} s", PACE.stall),
-    quote("kubernetes-access.md", "lists again, in pages of {}", api.PAGE),
+    quote("kubernetes-access.md", "lists again, in pages of {}", reader.PAGE),
     quote("kubernetes-access.md", "is not found for {} s", PACE.gone),
     quote("kubernetes-access.md", "retries after {} s, then doubles the delay up to {} s", PACE.first, PACE.most),
     quote("kubernetes-access.md", "retries for {} s, then gives up", PATIENCE.disruption),
@@ -155,7 +157,7 @@ QUOTES = (
     quote("metrics.md", "an unused connection | {} s |", FRONT.idle_seconds),
     quote("metrics.md", "has not answered for {} s", FRONT.hung_seconds),
     quote("reports.md", "may send {} measurements a second ({} at once)", *both(FRONT.measurements_each)),
-    quote("reports.md", "believes the answer for {} minutes", access.GOOD_SECONDS / 60),
+    quote("reports.md", "believes the answer for {} s", authentication.SECONDS),
     # HTTP of `maar web`
     quote("web.md", "| connections | {} |", WEB.connections),
     quote("web.md", "connections of one address | {} |", WEB.connections_each),

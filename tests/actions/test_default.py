@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
+
 from maar.config.file import default_config
 from maar.model.plan import Plan
 from maar.model.queues import Queue
@@ -38,12 +40,17 @@ def test_one_whole_gang_of_low_priority_goes_on_a_full_cluster() -> None:
     assert [b.task for b in plans[1].bind] == ["ns/high-0"]
 
 
-def test_a_waiting_gang_is_elected_on_a_full_cluster() -> None:
-    """Its queue has all that it may have, but this will end, so locks help."""
+@pytest.mark.parametrize(("size", "hours"), [(1, 12), (2, 24)])
+def test_a_waiting_gang_is_elected_on_a_full_cluster(size: int, hours: int) -> None:
+    """Its queue has all that it may have, but this will end, so locks help. All nodes: after a day."""
     full = [gang(f"x{i}", 1, gpu=8, on=[f"n{i}"]) for i in range(2)]
-    plans, _ = cycles(cluster([node(f"n{i}", gpu=8) for i in range(2)], full, gang("wide", 2, gpu=8)), CONFIG, 3)
+    scenery = cluster([node(f"n{i}", gpu=8) for i in range(2)], full, gang("wide", size, gpu=8))
+    due = hours * 3600.0
+    plans, _ = cycles(scenery, CONFIG, 1, now=due - 1)
+    assert (None, due) == (plans[0].elect, plans[0].wake_at)
+    plans, _ = cycles(scenery, CONFIG, 3, now=due)
     assert [p.elect.job for p in plans if p.elect] == ["ns/wide"] * 3
-    assert [len(p.locks) for p in plans] == [1, 2, 2]
+    assert [len(p.locks) for p in plans] == [1, size, size]
 
 
 def test_a_gang_that_its_queue_could_never_pay_for_is_not_elected() -> None:

@@ -146,9 +146,11 @@ def test_a_promise_and_an_estimate_each_let_a_job_in() -> None:
     assert [True, True, False] == [bool(plan.bind) for plan in (promised, both, neither)]
 
 
-@pytest.mark.parametrize(("now", "passes"), [(490.0, True), (491.0, False), (510.0, True), (910.0, False)])
-def test_work_past_half_of_its_kind_is_expected_at_nine_in_ten_and_is_then_unknown(now: float, passes: bool) -> None:
-    """`small` takes 10 s. `wide` is expected at 500, from then on at 900, and after that nothing is known."""
+@pytest.mark.parametrize(
+    ("now", "passes"), [(490.0, True), (491.0, False), (510.0, True), (910.0, True), (985.0, False)]
+)
+def test_work_past_half_of_its_kind_is_expected_at_nine_in_ten_and_then_a_tenth_later(now: float, passes: bool) -> None:
+    """`small` takes 10 s. `wide` is expected at 500, from then on at 900, and then at 990."""
     known = knows(between(), x0=(500.0, 900.0), x1=(500.0, 900.0), small=(5.0, 10.0))
     (plan,), _ = cycles(known, CONFIG, 1, now=now)
     assert passes == bool(plan.bind)

@@ -221,7 +221,27 @@ def test_a_job_that_lost_its_election_may_be_elected_again_after_the_same_time()
     plans, _ = cycles(scenery, config, 1, now=NOW)
     assert (None, 110.0) == (plans[0].elect, plans[0].wake_at)
     assert None is not cycles(scenery, config, 1, now=110.0)[0][0].elect
-    assert () == lost_of(cycles(scenery, config, 1, now=110.0)[0][0])
+
+
+def test_the_next_election_of_a_job_lasts_twice_as_long() -> None:
+    """So work that takes long ends in time for one of them. A job that got its nodes begins anew."""
+    scenery, config = cluster(busy(), gang("long", 1, gpu=4, on=["n1"]), wide()), with_timeout("1m")
+    now, lasted = NOW, []
+    for _ in range(3):
+        begun, standing = now, True
+        while standing:
+            plans, scenery = cycles(scenery, config, 1, now=now)
+            standing = plans[0].elect is not None
+            now = (plans[0].wake_at or now) if standing else now
+        lasted.append(now - begun)
+        plans, scenery = cycles(scenery, config, 1, now=now)
+        assert plans[0].wake_at == now + 60.0
+        now += 60.0
+    assert [60.0, 120.0, 240.0] == lasted
+    placed = replace(scenery, tasks=tuple(t for t in scenery.tasks if t.job == "ns/wide"))
+    plans, _ = cycles(placed, config, 2, now=now)
+    assert len(plans[0].bind) == 3
+    assert () == lost_of(plans[1])
 
 
 def test_a_clock_that_was_set_back_by_an_hour_keeps_nothing_longer() -> None:

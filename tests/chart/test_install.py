@@ -18,7 +18,7 @@ from tests.chart.test_values import MATRIX, pods
 from tests.support.charts import CHART, CRDS_CHART, NAME, NAMESPACE, Object, by_name, program, ran, refused, rendered
 from tests.support.charts import settings as flags
 from tests.support.live import NAMESPACE as TENANT
-from tests.support.live import connected, scheduling
+from tests.support.live import connected, observing
 from tests.support.real.api import Refused
 from tests.support.real.cluster import RealCluster
 from tests.support.real.parts import CHECKOUT, available, folders
@@ -130,18 +130,18 @@ def test_with_the_rights_of_a_shadow_it_decides_and_changes_nothing(cluster: Rea
     """Also without the rights on a family that is served: Jobs."""
     helm(cluster, "install", NAME, CHART, **{"shadow": True, "kinds.jobs": False})
     maars = cluster.kubeconfig_of(ACCOUNT).rename(tmp_path / "kubeconfig")  # a colon would split the path
-    settings = Settings(dry_run=True, without=frozenset({"jobs"}))
+    settings = Settings(without=frozenset({"jobs"}))
 
     async def story() -> None:
         async with connected(cluster.kubeconfig) as admin, connected(maars) as maar:
             await admin.nodes(1, gpu=8)
             await admin.pod("alone", gpu=1)
             before = await admin.versions()
-            async with scheduling(maar, settings) as scheduler:
+            async with observing(maar, settings) as observer:
                 shadow = Shadow()
-                scheduler.loop.on_cycle.append(shadow.on_cycle)
+                observer.loop.on_cycle.append(shadow.on_cycle)
                 await admin.eventually(lambda: "1 only by Maar" in shadow.line(), "it decides")
-                assert "" == scheduler.not_ready()
+                assert "" == observer.not_ready()
                 assert {} == dict(maar.api.writes), "it did not even try"
                 with pytest.raises(Forbidden):
                     await maar.api.delete(PODS.path(TENANT, "alone"))

@@ -27,11 +27,11 @@ from maar.forecast.calibrate import Age, Quality
 from maar.forecast.forecast import Forecast
 from maar.history.history import History
 from maar.kube.write.intents import Intents
+from maar.web.actor_metrics import metrics_of
 from maar.web.api.mirror import Mirror
 from maar.web.forecasting import metrics as web_metrics
 from maar.web.forecasting.judging import Judged, Verdicts
 from maar.web.forecasting.keeper import Keeper, Latest
-from maar.web.metrics import Metrics
 
 pytestmark = pytest.mark.real
 
@@ -130,7 +130,7 @@ async def _story(kubeconfig: Path, config: Path) -> str:
         async with playing(cluster) as play:
             await play.add_nodes(2)
             await scheduler.sync()
-            metrics = Metrics(scheduler)
+            metrics = metrics_of(scheduler, scheduler)
             work = asyncio.create_task(share(cluster.api, scheduler, intents, options))
             try:
                 await play.pytorch("grows", 2, 8)

@@ -19,7 +19,6 @@ NEED_CONTAINERS = (
     r"Job .*([Ff]ail|successPolicy)"  # exit codes
     r"|StatefulSet .*(identity|orphans|deadlock|updates|replacement|PVC|evicted)"  # probes, commands, storage
     r"|Deployment .*proportional scaling|Daemon set .*rollback"  # an image that does not exist
-    r"|Daemon set .*surge"  # it deletes pods and breaks probes at random, otherwise in each run
     r"|UnhealthyPodEvictionPolicy"  # pods that are not ready
 )
 """Specs that wait for minutes for what containers do, or pass only now and then on simulated nodes, with any scheduler.

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from tests.support.live import connected, scheduling
 
-from maar.controller.scheduler import BackgroundTaskFailed
+from maar.controller.observer import BackgroundTaskFailed
 from maar.embedded.server import EmbeddedServer
 from maar.history.history import History
 from maar.history.records import Event, EventKind

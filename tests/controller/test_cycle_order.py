@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, cast
 
 from tests.kube.picture.test_one_reader import pod, thing
 from tests.support.objects import decoded
@@ -15,9 +14,7 @@ from maar.controller.settings.brakes import Brakes
 from maar.controller.settings.settings import Settings
 from maar.controller.snapshots.cache import Cache
 from maar.controller.snapshots.cycle import Cycle
-from maar.controller.writing.outbox import Outbox
 from maar.kube.picture.picture import Picture
-from maar.model.plan import Plan
 from maar.registry import catalog
 
 
@@ -28,8 +25,12 @@ class Sent:
         self.calls: list[str] = []
         self.left = asyncio.Event()
 
-    def send(self, plan: Plan, now: float, decided: float | None = None) -> None:
-        self.calls.append(f"send {len(plan.bind)}")
+    def send(self, cycle: Cycle, decided: float | None = None) -> None:
+        self.calls.append(f"send {len(cycle.plan.bind)}")
+
+    async def all_answered(self, patience: float) -> None: ...
+
+    async def has_room(self, patience: float) -> None: ...
 
     async def all_sent(self, patience: float) -> None:
         self.calls.append("wait")
@@ -51,10 +52,10 @@ def test_reports_come_after_the_binds_have_left() -> None:
         ):
             picture.put(*decoded(item))
         config = default_config(catalog())
-        loop = Loop(Cache(picture), cast(Outbox, cast(Any, outbox)), lambda: (config, None), Settings(), Brakes())
+        loop = Loop(Cache(picture), lambda: (config, None), Settings(), Brakes())
         cycles: list[Cycle] = []
         loop.on_cycle.append(cycles.append)
-        cycle = asyncio.create_task(loop.once())
+        cycle = asyncio.create_task(loop.once(outbox))
         await until(lambda: "wait" in outbox.calls)
         assert (["send 1", "wait"], 1) == (outbox.calls, len(cycles))
         outbox.left.set()

@@ -34,7 +34,7 @@ from maar.kube.write.executor import Delete, Evict
 from maar.kube.write.fence import CONDITION, fence
 from maar.kube.write.intents import Intents
 from maar.model.plan import Bind, Plan
-from maar.web.metrics import Metrics
+from maar.web.actor_metrics import metrics_of
 
 LEASE = LEASES.path(NAMESPACE, "maar")
 
@@ -215,7 +215,7 @@ def test_a_gang_of_which_one_pod_has_changed_is_decided_again_as_a_whole(kubecon
             await cluster.api.patch(PODS.path(NAMESPACE, "a-0"), change)
             plan = Plan(bind=tuple(Bind(f"{NAMESPACE}/a-{i}", f"n{i // 2}") for i in range(4)))
             scheduler.cache.assume(plan)
-            scheduler.outbox.send(plan, time.time())
+            scheduler.outbox.send(scheduler.cache.publish(1, plan, time.time()))
             await cluster.eventually(lambda: scheduler.executor.pending == 0)
             assert 4 == scheduler.outbox.counts["failed:Bind"]
             assert {} == scheduler.picture.assumed
@@ -240,7 +240,7 @@ def test_a_gang_whose_pods_a_foreign_client_has_changed_is_bound_without_another
                 scheduler.picture.put(PODS_KIND, pod)
             plan = Plan(bind=tuple(Bind(f"{NAMESPACE}/{name}", f"n{i // 2}") for i, name in enumerate(names)))
             scheduler.cache.assume(plan)
-            scheduler.outbox.send(plan, time.time())
+            scheduler.outbox.send(scheduler.cache.publish(1, plan, time.time()))
             await cluster.eventually(lambda: scheduler.executor.pending == 0)
             assert (4, 0) == tuple(scheduler.outbox.counts[f"{how}:Bind"] for how in ("done", "failed"))
         assert {"n0", "n1"} == set(where(await cluster.pods()).values())
@@ -266,7 +266,7 @@ async def watching(cluster: Live, settings: Settings) -> AsyncIterator[Scheduler
 def test_binds_by_another_scheduler_are_counted_and_logged(kubeconfig: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def story(cluster: Live) -> None:
         async with scheduling(cluster) as scheduler:
-            metrics = Metrics(scheduler)
+            metrics = metrics_of(scheduler, scheduler)
             await cluster.gang("ours", 2, gpu=8)
             await cluster.until(bound("ours", 2))
             for name in ("a", "b"):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 from click.testing import CliRunner
-from tests.support.live import NAMESPACE, Live, bound, connected, scheduling
+from tests.support.live import NAMESPACE, Live, bound, connected, observing, scheduling
 
 from maar.cli.main import main
 from maar.cli.reports.plan_json import plan_data
@@ -265,7 +265,7 @@ def test_a_recording_is_decided_again_to_the_byte(kubeconfig: Path, tmp_path: Pa
 
 def test_shadow_mode_writes_nothing_and_compares(kubeconfig: Path) -> None:
     async def story(cluster: Live) -> None:
-        async with scheduling(cluster, Settings(dry_run=True)) as shadowed:
+        async with observing(cluster) as shadowed:
             shadow = Shadow()
             shadowed.loop.on_cycle.append(shadow.on_cycle)
             await cluster.gang("train", 2, gpu=8)

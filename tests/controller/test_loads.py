@@ -23,7 +23,7 @@ from maar.kube.client.access import Access
 from maar.kube.client.api import Api
 from maar.kube.picture.picture import Picture
 from maar.model.loads import Load
-from maar.web.metrics import Metrics as WebMetrics
+from maar.web.actor_metrics import metrics_of as all_metrics
 
 NOW = 1_000_000.0
 HAS = {"cpu": "4", "memory": "8Gi"}
@@ -90,7 +90,7 @@ def test_pods_wait_while_all_nodes_are_busy_and_start_when_one_is_not(kubeconfig
                 await cluster.create(path, metrics_of(name, "31500000000n"))
             async with scheduling(cluster, config=file) as scheduler:
                 await cluster.eventually(lambda: scheduler.loads.known() == 2, "figures")
-                assert b"maar_measured_nodes 2.0" in WebMetrics(scheduler).text()
+                assert b"maar_measured_nodes 2.0" in all_metrics(scheduler).text()
                 await cluster.pod("one")
                 (pod,) = await cluster.until(lambda pods: bool(pods) and bool(pods[0].message))
                 assert ("", True) == (pod.node, pod.message.startswith("no node fits: above 80 % CPU use"))

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 from tests.fuzz.samples import SAMPLES, WORLD
 from tests.kube.picture.test_one_reader import pod, thing, volcano_group
+from tests.support.no_cycles import NoCycles
 from tests.support.objects import Json, decoded
 from tests.support.reported import reported
 
@@ -74,7 +75,7 @@ class Cluster:
         self.picture = Picture(OURS, settling=None)
         self.cache = Cache(self.picture)
         self.reports = Reports(self.cache)
-        self.sinks = {kind: Sink(self.picture, kind, lambda: None, lambda: None) for kind in KINDS}
+        self.sinks = {kind: Sink(self.picture, kind, NoCycles()) for kind in KINDS}
         for kind, item in _base():
             self.sinks[kind](Changed(item))
 

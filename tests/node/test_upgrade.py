@@ -13,6 +13,9 @@ from tests.support.node.node import RealNode
 from tests.support.patience import PATIENCE
 from tests.support.real.processes import wait_until
 
+LATER = "waits-too"
+"""Its name comes after that of `waits`: both may be created in the same second, and then names decide."""
+
 
 class Life:
     """A gang that runs and one that waits for its room, while something happens around them."""
@@ -35,14 +38,14 @@ class Life:
         jobs = self._jobs
         assert self._before == self._now()
         assert [] == jobs.noted("runs", "asked")
-        jobs.submit("new", pods=2, gpus=GPUS // 2)
-        for name, following in (("runs", "waits"), ("waits", "new")):
+        jobs.submit(LATER, pods=2, gpus=GPUS // 2)
+        for name, following in (("runs", "waits"), ("waits", LATER)):
             assert [] == jobs.noted(following, "started")
             jobs.end(name)
             jobs.await_complete(name)
             jobs.await_noted(following, "started", 2)
-        jobs.end("new")
-        jobs.await_complete("new")
+        jobs.end(LATER)
+        jobs.await_complete(LATER)
 
 
 @pytest.fixture

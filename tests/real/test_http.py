@@ -23,7 +23,7 @@ from tests.support.real.cluster import RealCluster
 from tests.support.real.processes import free_port, wait_until
 from tests.support.scheduler import Child
 
-from maar.controller.main import LEASE_NAMESPACE
+from maar.controller.process import LEASE_NAMESPACE
 from maar.report import Reporter
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -72,7 +72,10 @@ def test_trainings_report_with_the_token_that_every_pod_has(
         wait_until(lambda: ask(port, "/readyz") == (200, "ok"), "ready", PATIENCE)
         wait_until(lambda: child.says("history: "), "the database", PATIENCE)
         path = "/v1/jobs/team/resnet/measurements"
-        for token in (token_of(cluster, "team"), token_of(cluster, "team", audiences=["maar"])):
+        for token in (
+            token_of(cluster, "team"),
+            *(token_of(cluster, "team", audiences=[to]) for to in ("maar.dev", "maar")),
+        ):
             assert 202 == ask(port, path, token, GOOD)[0]
             status, text = ask(port, "/v1/jobs/other/resnet/measurements", token, GOOD)
             assert 403 == status

@@ -11,7 +11,7 @@ from tests.support.real.cluster import RealCluster
 
 from maar.kube.kinds import plugins_podgroup
 from maar.kube.kinds.kubeflow import pytorchjob
-from maar.web.metrics import Metrics
+from maar.web.actor_metrics import metrics_of
 
 CRDS = Path(__file__).parents[1] / "data" / "crds"
 LONG = "9" * 5000
@@ -70,6 +70,6 @@ def test_safety_quantities_of_5000_digits_stop_nothing(cluster: RealCluster, bef
                 assert ("", "") == (on["odd"], on["odd-0"])
                 await live.until(lambda ps: all(p.message for p in ps if p.name in ("odd", "odd-0")), "they say why")
                 assert ("", 0) == (scheduler.trouble, problems.bugs)
-                assert b'maar_invalid_objects{kind="Pod"} 2.0' in Metrics(scheduler).text()
+                assert b'maar_invalid_objects{kind="Pod"} 2.0' in metrics_of(scheduler, scheduler).text()
 
     asyncio.run(story())

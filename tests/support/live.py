@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ import msgspec
 import yaml
 from tests.support.patience import PATIENCE
 
+from maar.controller.observer import Observer
 from maar.controller.scheduler import Scheduler
 from maar.controller.settings.config_file import ConfigFile
 from maar.controller.settings.settings import Settings
@@ -273,13 +274,27 @@ async def scheduling(
 ) -> AsyncIterator[Scheduler]:
     """Run Maar's scheduler on the cluster."""
     scheduler = Scheduler(cluster.api, settings or Settings(), ConfigFile(config), **more)
-    await scheduler.sync()
-    leading = asyncio.create_task(scheduler.lead())
-    try:
+    async with _deciding(scheduler, scheduler.lead):
         yield scheduler
+
+
+@asynccontextmanager
+async def observing(cluster: Live, settings: Settings | None = None) -> AsyncIterator[Observer]:
+    """Watch the cluster and decide about it, as shadow mode does."""
+    observer = Observer(cluster.api, settings or Settings(), ConfigFile(None))
+    async with _deciding(observer, observer.observe):
+        yield observer
+
+
+@asynccontextmanager
+async def _deciding(observer: Observer, decide: Callable[[], Coroutine[Any, Any, None]]) -> AsyncIterator[None]:
+    await observer.sync()
+    deciding = asyncio.create_task(decide())
+    try:
+        yield
     finally:
-        leading.cancel()
-        ended = await asyncio.gather(leading, return_exceptions=True)
-        await scheduler.close()
+        deciding.cancel()
+        ended = await asyncio.gather(deciding, return_exceptions=True)
+        await observer.close()
         if isinstance(ended[0], Exception):
             raise ended[0]

@@ -125,10 +125,10 @@ class Web:
 
     async def settled(self) -> None:
         """Wait until a decision has seen everything that happened before."""
-        seen = self.mirror.scheduler.loop.cycles
-        self.mirror.scheduler.loop.trigger()
-        while self.mirror.scheduler.loop.cycles < seen + 2:
-            self.mirror.scheduler.loop.trigger()
+        seen = self.mirror.observer.loop.cycles
+        self.mirror.observer.loop.trigger()
+        while self.mirror.observer.loop.cycles < seen + 2:
+            self.mirror.observer.loop.trigger()
             await asyncio.sleep(0.01)
 
 

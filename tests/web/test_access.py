@@ -7,6 +7,7 @@ import base64
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import pytest
 from aiohttp import ClientSession, TCPConnector
 from tests.support.front import TEAM, Tokens, bearer, fronting, token
 from tests.support.sockets import until
@@ -136,6 +137,24 @@ def test_tokens_for_maar_are_checked_as_such(tmp_path: Path) -> None:
         assert 202 == (await send(bearer(for_maar)))[0]
         assert 202 == (await send(bearer(other)))[0]
         assert ["maar", ""] == [asked.audience for asked in tokens.asked]
+
+    told(tmp_path, story)
+
+
+def test_the_old_audience_is_accepted_with_one_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def story(send: Send, tokens: Tokens) -> None:
+        def warnings() -> list[str]:
+            return [text for text in caplog.messages if "make tokens for the audience `maar.dev`" in text]
+
+        for audience in ("maar.dev", "maar", "maar"):
+            made = token(aud=[audience], secret=f"valid {len(tokens.known)}")
+            tokens.known[made] = TEAM
+            assert 202 == (await send(bearer(made)))[0]
+            if audience == "maar.dev":
+                assert [] == warnings()
+        assert ["maar.dev", "maar", "maar"] == [asked.audience for asked in tokens.asked]
+        await until(lambda: bool(warnings()))
+        assert 1 == len(warnings())
 
     told(tmp_path, story)
 

@@ -15,6 +15,7 @@ from maar.embedded.parts.kubelets import Kubelets
 from maar.embedded.parts.operators import TrainingOperator
 from maar.embedded.server import EmbeddedServer
 from maar.model.plan import Cause, Evict, Plan, Resize, Suspend, Target
+from maar.web.actor_metrics import metrics_of
 from maar.web.metrics import Metrics
 
 POOLS = "- {name: a100, nodes: {gpu: a100}, algorithm: max-min, rate-limit: 0, minimum-time: 0, restart: 0}\n"
@@ -54,7 +55,7 @@ def test_pools_and_elastic_jobs_as_they_breathe(kubeconfig: Path, tmp_path: Path
 
     async def story(play: Play) -> None:
         async with scheduling(play.live, config=config) as scheduler:
-            metrics = Metrics(scheduler)
+            metrics = metrics_of(scheduler, scheduler)
             await play.pytorch("a-wide", 2, 12)
             await play.settles("it has all that it can use")
             await play.live.eventually(lambda: scraped(metrics)["maar_elastic_jobs_across_nodes{default}"] == 1)
@@ -114,7 +115,7 @@ def test_invalid_objects_bugs_and_restarts(kubeconfig: Path, tmp_path: Path) -> 
             await cluster.pod("odd", cpu="9" * 5000)
             await cluster.queue("odd", capability={"cpu": "9" * 5000})
             async with scheduling(cluster) as scheduler:
-                metrics = Metrics(scheduler)
+                metrics = metrics_of(scheduler, scheduler)
                 problems = scheduler.picture.problems
 
                 async def counted() -> bool:
@@ -151,7 +152,7 @@ def test_waits_evictions_lost_work_and_writes(kubeconfig: Path) -> None:
             await cluster.nodes(1, gpu=8)
             await cluster.priority("high", 1000)
             async with scheduling(cluster) as scheduler:
-                metrics = Metrics(scheduler)
+                metrics = metrics_of(scheduler, scheduler)
                 await cluster.gang("low", 2, gpu=4)
                 await cluster.until(lambda ps: bound("low", 2)(ps) and all(p.phase == "Running" for p in ps))
                 waits = 'maar_job_wait_seconds_count{queue="default"}'

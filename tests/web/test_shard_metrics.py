@@ -19,6 +19,7 @@ from maar.embedded.server import EmbeddedServer
 from maar.kube.write.intents import Intents
 from maar.kube.write.shards import create_map
 from maar.shards.map import ShardMap
+from maar.web.actor_metrics import metrics_of
 from maar.web.metrics import Metrics
 
 OWNERS = ShardMap.new(2)
@@ -40,7 +41,7 @@ async def sharing(cluster: Live) -> AsyncIterator[tuple[Scheduler, Metrics]]:
     intents = Intents(64, 128, True)
     scheduler = Scheduler(cluster.api, OPTIONS.settings, ConfigFile(None), intents=intents)
     await scheduler.sync()
-    metrics = Metrics(scheduler)
+    metrics = metrics_of(scheduler, scheduler)
     work = asyncio.create_task(share(cluster.api, scheduler, intents, OPTIONS))
     try:
         yield scheduler, metrics
@@ -110,6 +111,6 @@ def test_a_sum_over_the_processes_counts_everything_once(kubeconfig: Path) -> No
 def test_one_maar_has_no_metrics_of_shards(kubeconfig: Path) -> None:
     async def story() -> None:
         async with connected(kubeconfig) as cluster, scheduling(cluster) as scheduler:
-            assert b"maar_shard" not in Metrics(scheduler).text()
+            assert b"maar_shard" not in metrics_of(scheduler, scheduler).text()
 
     asyncio.run(story())

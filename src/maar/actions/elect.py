@@ -28,12 +28,18 @@ RESERVE = "reserve"
 """The action that locks nodes for the elected job."""
 
 
+TARGET = "target"
+
+
 class Elect(WithoutArguments):
     """Keeps the elected job, or chooses a new one."""
 
     def execute(self, session: Session) -> None:
-        if not session.hooks.target_job:
-            return
+        if session.hooks.target_job:
+            self._elect(session)
+            session.memo.current(NAME, TARGET, lambda: None if session.target_is_foreign else session.target)
+
+    def _elect(self, session: Session) -> None:
         if (standing := target_of(session)) is not None:
             if session.config.has_action(RESERVE):
                 lock_for(session, standing)  # before others get what has become free there
@@ -89,6 +95,11 @@ def target_of(session: Session) -> Job | None:
     if is_whole(demand) and not is_whole(elect.demand):
         session.set_target(job, demand, elect.since)  # from now on every resource counts
     return job
+
+
+def checked_target(session: Session) -> Job | None:
+    """The same, checked again only if something has changed since the last check."""
+    return session.memo.current(NAME, TARGET, lambda: target_of(session))
 
 
 def demand_of(session: Session, job: Job) -> tuple[tuple[str, int], ...]:

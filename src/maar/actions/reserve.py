@@ -6,7 +6,7 @@ could not be placed takes the election here, where it is known that it waits.
 
 from __future__ import annotations
 
-from maar.actions.elect import demand_of, lock_for, outranking, target_of
+from maar.actions.elect import checked_target, demand_of, lock_for, outranking
 from maar.config.config import WithoutArguments
 from maar.session.session import Session
 
@@ -15,7 +15,7 @@ NAME = "reserve"
 
 class Reserve(WithoutArguments):
     def execute(self, session: Session) -> None:
-        target = target_of(session)
+        target = checked_target(session)
         if target is not None and (higher := outranking(session, target)) is not None:
             session.clear_target()
             session.set_target(higher, demand_of(session, higher))

@@ -178,7 +178,7 @@ def _plan_live(asked: Asked) -> None:
     from maar.cli.asking.asked import connected, guarded, notes_about
     from maar.cli.asking.configuration import configuration
     from maar.cli.asking.reading import read
-    from maar.controller.main import LEASE_NAMESPACE, NAME
+    from maar.controller.process import LEASE_NAMESPACE, NAME
     from maar.kube.client.access import load_access, load_namespace
     from maar.kube.picture.manifests import read_into
 

@@ -13,7 +13,9 @@ from maar.cli.support.exits import BadInput, CannotRun
 from maar.cli.support.inputs import CONTEXT, KUBECONFIG, LENIENT, LOG_FORMAT, filled
 from maar.cli.support.logs import log_to_stderr
 from maar.controller import main as controller
-from maar.controller.main import LEASE_NAMESPACE, LEASE_SECONDS, Options
+from maar.controller import shadow
+from maar.controller.main import LEASE_SECONDS, Options
+from maar.controller.process import LEASE_NAMESPACE, BadOptions, RunError
 from maar.controller.settings.settings import Settings
 from maar.files import read_regular
 from maar.kube.kinds import WATCHED
@@ -111,6 +113,7 @@ def _address(_: click.Context, __: click.Parameter, text: str | None) -> Address
 @click.option("--pod-events", is_flag=True, help="Write an event for each bound pod, not only for its gang.")
 @LOG_FORMAT
 def run(
+    dry_run: bool,
     shards: int | None,
     http_port: int,
     http_address: str,
@@ -122,8 +125,6 @@ def run(
 ) -> None:
     """Schedule the pods of a Kubernetes cluster, until SIGTERM or SIGINT."""
     log_to_stderr(log_format)
-    renamed = {"lease_seconds": given["lease_duration"], "stand_by": given["leader_elect"]}
-    options = filled(Options, given, settings=settings_of(given), shards=shards, **renamed)
     if shards is not None and "shards" in given["without"]:
         raise click.UsageError("--shards and --without shards contradict each other")
     if history_token is not None:
@@ -132,10 +133,14 @@ def run(
     addresses = groups_at(common, health_address, metrics_address)
     web = partial(serving, addresses=addresses, token_file=history_token) if addresses else None
     try:
-        controller.run(options, web)
-    except controller.BadOptions as error:
+        if dry_run:
+            shadow.run(filled(shadow.Options, given, settings=settings_of(given)), web)
+        else:
+            renamed = {"lease_seconds": given["lease_duration"], "stand_by": given["leader_elect"]}
+            controller.run(filled(Options, given, settings=settings_of(given), shards=shards, **renamed), web)
+    except BadOptions as error:
         raise BadInput(*str(error).split("\n")) from None
-    except (controller.RunError, CannotServe) as error:
+    except (RunError, CannotServe) as error:
         raise CannotRun(str(error)) from None
 
 

@@ -12,7 +12,7 @@ from maar.cli.support.exits import BadInput, CannotRun
 from maar.cli.support.inputs import OUTPUT
 from maar.cli.support.output import say, say_json, tell
 from maar.cli.support.printing import printed
-from maar.controller.main import NAME
+from maar.controller.process import NAME
 from maar.kube.client.access import load_access, load_namespace
 from maar.kube.client.api import Api
 from maar.kube.picture.manifests import Place, documents_in

@@ -11,7 +11,7 @@ from maar.cli.run import FILE, WITHOUT, settings_of
 from maar.cli.support.exits import BadInput, CannotRun
 from maar.cli.support.inputs import CONTEXT, KUBECONFIG, LENIENT, LOG_FORMAT, filled
 from maar.cli.support.logs import log_to_stderr
-from maar.controller.main import LEASE_NAMESPACE, BadOptions, RunError
+from maar.controller.process import LEASE_NAMESPACE, BadOptions, RunError
 from maar.web.addresses import Address, CannotServe
 from maar.web.api import main as api
 from maar.web.forecasting.keeper import Pace

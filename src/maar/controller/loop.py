@@ -1,4 +1,4 @@
-"""The loop: decides when to run a cycle, runs it, and hands its plan to the outbox.
+"""The loop: decides when to run a cycle, runs it, and publishes it; if somebody carries out plans, hands it the plan.
 
 A cycle runs after an event, at the time that the last plan named (`wake_at`), and after the resync time. Events during
 a cycle belong to the next one. On a quiet cluster an event is decided at once. Cycles are further apart as soon as
@@ -14,7 +14,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec.structs import replace
 
@@ -22,10 +22,8 @@ from maar.config.config import ActionOption, Config
 from maar.controller.record import Frame, Recorder
 from maar.controller.settings.brakes import Brakes
 from maar.controller.settings.settings import Settings
-from maar.controller.shards.front import Shards
 from maar.controller.snapshots.cache import Cache
 from maar.controller.snapshots.cycle import Cycle
-from maar.controller.writing.outbox import Outbox
 from maar.kube.client.backoff import happens
 from maar.model.plan import Plan
 from maar.model.snapshot import Cluster, Snapshot
@@ -37,6 +35,40 @@ logger = logging.getLogger("maar.controller")
 
 IN_A_THREAD = 20
 """With this many jobs or more, a decision runs in a thread, so that watches are read meanwhile; tuned by hand."""
+
+
+class Carrier(Protocol):
+    """Carries out plans: the outbox."""
+
+    def send(self, cycle: Cycle, decided: float | None = None) -> None: ...
+
+    async def all_sent(self, patience: float) -> None: ...
+
+    async def all_answered(self, patience: float) -> None: ...
+
+    async def has_room(self, patience: float) -> None: ...
+
+    def report(self, cycle: Cycle) -> None: ...
+
+    def due(self, now: float) -> float | None: ...
+
+
+class ShardFront(Protocol):
+    """What one of several schedulers knows besides the cluster, and does besides its plan: `shards.front`."""
+
+    @property
+    def active(self) -> bool: ...
+
+    @property
+    def wanting(self) -> frozenset[str]: ...
+
+    def standing(self, snapshot: Snapshot, now: float) -> Standing: ...
+
+    def after(self, step: Step, cycle: Cycle) -> None: ...
+
+    def turned(self) -> None: ...
+
+    def wake_at(self, now: float) -> float | None: ...
 
 
 @dataclass(eq=False, slots=True)
@@ -59,7 +91,6 @@ class Loop:
     """Runs cycles."""
 
     _cache: Cache
-    _outbox: Outbox | None
     _config: Callable[[], tuple[Config, str | None]]
     _settings: Settings
     _brakes: Brakes
@@ -67,8 +98,6 @@ class Loop:
     clock: Callable[[], float] = time.time
     stopwatch: Callable[[], float] = time.perf_counter
     """Measures how long cycles take."""
-    shards: Shards | None = None
-    """Set before the first cycle of one of several shards."""
     _happened: asyncio.Event = field(default_factory=asyncio.Event)
     _events: int = 0
     """How many events no cycle has seen."""
@@ -89,7 +118,10 @@ class Loop:
     """How long the last cycle took, without the wait for its binds."""
     cycles: int = 0
 
-    def trigger(self) -> None:
+    def trigger(self, *, wake: bool = False) -> None:
+        """Run a cycle for an event. `wake`: look at all jobs in it."""
+        if wake:
+            self._cache.wake_all()
         self._events += 1
         self._happened.set()
 
@@ -98,8 +130,10 @@ class Loop:
         """Whether something has happened that no cycle has seen."""
         return self._happened.is_set()
 
-    def trigger_later(self) -> None:
+    def trigger_later(self, *, wake: bool = False) -> None:
         """Run a cycle for an event that is not urgent."""
+        if wake:
+            self._cache.wake_all()
         if self._later is None:
             self._later = asyncio.get_running_loop().call_later(self._settings.later, self._look_later)
 
@@ -108,7 +142,8 @@ class Loop:
         self._cache.picture.read_short()
         self.trigger()
 
-    async def run(self) -> None:
+    async def run(self, outbox: Carrier | None = None, shards: ShardFront | None = None) -> None:
+        """Run cycles until cancelled. Without an outbox, nothing is carried out."""
         self._cache.start_over()
         self.trigger()
         wake: float | None = None
@@ -120,12 +155,12 @@ class Loop:
             events, self._events = self._events, 0
             self._happened.clear()
             begun = asyncio.get_running_loop().time()
-            wake = await self.once()
+            wake = await self.once(outbox, shards)
             # In the first cycle all jobs count as changed, but nothing has happened yet.
             news = len(self._cache.changed) if self.cycles > 1 else 0
-            window = await self._pause(begun, self._seconds, news, events)
+            window = await self._pause(begun, self._seconds, news, events, outbox)
 
-    async def _pause(self, begun: float, seconds: float, news: int, events: int) -> float:
+    async def _pause(self, begun: float, seconds: float, news: int, events: int, outbox: Carrier | None) -> float:
         """Leave time for reading and writing after a cycle, and gather events; end early if there is little of both.
 
         Returns for how many more seconds time alone causes no cycle.
@@ -134,17 +169,17 @@ class Loop:
         at_least = max(settings.min_interval - seconds, min(pause, settings.shortest_pause))
         if self._decided is not None and self.cycles > 1:
             at_least = max(at_least, settings.rest_after(seconds, len(self._decided.waiting), len(self._decided.bind)))
-        if self._outbox is None:
+        if outbox is None:
             await asyncio.sleep(pause)
             return 0.0
         clock = asyncio.get_running_loop().time
         until = ends = clock() + at_least
         if events <= 1 and at_least <= settings.min_interval:
-            await self._outbox.all_answered(at_least)
+            await outbox.all_answered(at_least)
             if not self._happened.is_set():
                 until = min(ends, begun + settings.quiet_distance(seconds))
         await asyncio.sleep(until - clock())
-        await self._outbox.has_room(max(pause - at_least, settings.backlog))
+        await outbox.has_room(max(pause - at_least, settings.backlog))
         return max(ends - clock(), 0.0)
 
     async def _wait(self, wake: float | None, window: float) -> None:
@@ -152,12 +187,12 @@ class Loop:
         timeout = max(min(ends, wake if wake is not None else ends) - self.clock(), window)
         await happens(self._happened, timeout)
 
-    async def once(self) -> float | None:
+    async def once(self, outbox: Carrier | None = None, shards: ShardFront | None = None) -> float | None:
         """Run one cycle; returns when the next one is due because of time alone."""
         started, self._seconds = self.stopwatch(), 0.0
-        if self.shards is not None and not self.shards.active:
+        if shards is not None and not shards.active:
             self._last_look = self.clock()
-            self.shards.turned()
+            shards.turned()
             return None  # its last shard was given back
         now = self.clock()
         config, text = self._config()
@@ -170,31 +205,31 @@ class Loop:
             self._look_at = None
         # 1 snapshot
         snapshot = self._cache.snapshot(now)
-        standing = None if self.shards is None else self.shards.standing(snapshot, now)
+        standing = None if shards is None else shards.standing(snapshot, now)
         # 2 to 4: open, act, plan
         measured = self._measured(config)
         try:
             taken = await self._decide(snapshot, measured, now, standing)
         except Exception as error:
             snapshot = await self._without_culprits(error, config, now, standing)
-            standing = None if self.shards is None else self.shards.standing(snapshot, now)
+            standing = None if shards is None else shards.standing(snapshot, now)
             taken = await self._decide(snapshot, measured, now, standing)
         decided = self._brakes.apply(taken.plan, snapshot, now)
         own = self._cache.own
         if not own.is_all:
             decided = replace(decided, waiting=tuple(w for w in decided.waiting if own.has_job(w.job)))
         self._decided = decided
-        self._record(now, taken.plan, text, standing)
         cycle = self._cache.publish(self.cycles + 1, decided, now)
+        self._record(cycle, taken.plan, text, standing)
         # 5 apply
-        if self._outbox is not None:
+        if outbox is not None:
             self._cache.assume(decided)
-            self._outbox.send(decided, now, self._decided_at)
-        resting = self._may_rest(cycle)
-        if self.shards is not None:
-            self.shards.after(taken, cycle)
-            resting -= self.shards.wanting
-            self._look_at = _first(self._look_at, self.shards.wake_at(now))
+            outbox.send(cycle, self._decided_at)
+        resting = self._may_rest(cycle) if outbox is not None else frozenset(cycle.waits)
+        if shards is not None:
+            shards.after(taken, cycle)
+            resting -= shards.wanting
+            self._look_at = _first(self._look_at, shards.wake_at(now))
         self._cache.let_rest(resting)
         # 6 record
         self.cycles += 1
@@ -203,15 +238,15 @@ class Loop:
             with self._cache.picture.problems.isolated("listener", listener.__qualname__):
                 listener(cycle)
         # 7 report: many jobs may wait, so binds leave first
-        if self._outbox is not None:
+        if outbox is not None:
             waits_since = self.stopwatch()
-            await self._outbox.all_sent(self._settings.sending)
+            await outbox.all_sent(self._settings.sending)
             started += self.stopwatch() - waits_since
-            self._outbox.report(cycle)
+            outbox.report(cycle)
         self._seconds = self.stopwatch() - started
         # Skipped jobs were not asked: their last `wake_at` still holds.
         self._look_at = _first(self._look_at, decided.wake_at)
-        return _first(self._look_at, None if self._outbox is None else self._outbox.due(now))
+        return _first(self._look_at, None if outbox is None else outbox.due(now))
 
     async def _decide(self, snapshot: Snapshot, config: Config, now: float, standing: Standing | None) -> Step:
         def decide() -> Step:
@@ -242,8 +277,6 @@ class Loop:
     def _may_rest(self, cycle: Cycle) -> frozenset[str]:
         """The waiting jobs that the next cycles may skip. If the plan itself may help some, triggers another cycle."""
         plan, waiting = cycle.plan, frozenset(cycle.waits)
-        if self._outbox is None:
-            return waiting
         helped = self._cache.in_need_of_company(waiting) if plan.bind else frozenset()
         before = cycle.snapshot.cluster
         if plan.lets_go(before.elect, before.locks):
@@ -264,17 +297,15 @@ class Loop:
         """Makes an action that measures its duration, because the decision itself has no clock."""
         return lambda arguments: Timed(option.registration.make(arguments), option.name, self.on_action)
 
-    def _record(self, now: float, plan: Plan, text: str | None, standing: Standing | None) -> None:
+    def _record(self, cycle: Cycle, plan: Plan, text: str | None, standing: Standing | None) -> None:
+        """Record a cycle with the plan that was decided before the brakes changed it."""
         if self._recorder is not None:
-            cache = self._cache
-            resting = tuple(sorted(cache.resting))
-            if cache.rebuilt or self._recorder.needs_all(now):
-                frame = Frame(now, plan, cluster=cache.cluster(), resting=resting, config=text)
+            frame = Frame(cycle.now, plan, resting=tuple(sorted(cycle.skipped)), config=text, standing=standing)
+            if cycle.rebuilt or self._recorder.needs_all(cycle.now):
+                frame = replace(frame, cluster=self._cache.cluster())
             else:
-                frame = Frame(
-                    now, plan, around=cache.latest.cluster, changed=cache.changed, resting=resting, config=text
-                )
-            self._recorder.write(replace(frame, standing=standing))
+                frame = replace(frame, around=cycle.snapshot.cluster, changed=dict(cycle.changed))
+            self._recorder.write(frame)
 
 
 def _first(*moments: float | None) -> float | None:

@@ -6,71 +6,47 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import ctypes
-import gc
 import logging
 import os
 import re
-import signal
 import socket
 import uuid
-from asyncio.sslproto import SSLProtocol
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from maar import __version__
-from maar.config.file import ConfigError
-from maar.controller.scheduler import BackgroundTaskFailed, Scheduler, when_it_answers
-from maar.controller.settings.brake_file import BrakeFile
-from maar.controller.settings.brakes import Brakes
-from maar.controller.settings.config_file import ConfigFile
+from maar.controller.observer import Observer, when_it_answers
+from maar.controller.process import LEASE_NAMESPACE, NAME, RunError, Sources, access_of, live, run_process, sources_of
+from maar.controller.scheduler import Scheduler
 from maar.controller.settings.settings import Observing
-from maar.controller.shadow import Shadow
 from maar.controller.shards.membership import Membership, together
 from maar.controller.shards.moving import LostShard
-from maar.history.address import NONE, default_address
-from maar.history.errors import BadAddress
+from maar.history.address import default_address
 from maar.history.history import History
-from maar.kube.client.access import load_access
 from maar.kube.client.api import Api
 from maar.kube.client.backoff import cancel
-from maar.kube.client.errors import AccessError, ApiError, Forbidden
-from maar.kube.kinds.cluster import NODES, PODS, SHARD_MAPS
+from maar.kube.client.errors import Forbidden
+from maar.kube.kinds.cluster import SHARD_MAPS
 from maar.kube.read.shards import BrokenMap
 from maar.kube.wire.api_resources import LEASES
-from maar.kube.write.events import Reference
+from maar.kube.wire.references import Reference
 from maar.kube.write.intents import Intents
 from maar.kube.write.leases import Claims, LeaderElection, LeaseHeld
 from maar.kube.write.shards import read_map
 
 logger = logging.getLogger("maar")
 
-NAME, LEASE_NAMESPACE = "maar", "kube-system"
-"""The default scheduler name, which is also the name of its lease, and the namespace of all leases by default."""
 LEASE_SECONDS = 15
 """The default of client-go."""
 RENEWED = 0.9
 """The share of the lease time after which a holder that could not renew it gives up; tuned by hand. client-go has two
 thirds. Only useless requests depend on it, and a new start takes longer than a slow answer of the API server."""
-GC_THRESHOLD = (10_000, 10, 10)
-"""Python's cyclic garbage collector runs rarely, because Maar creates few reference cycles; tuned by hand."""
-READ_AT_ONCE = 64 * 1024
-"""Bytes that a TLS connection decrypts at once: four records. asyncio keeps a buffer of this size for each connection.
-Its default is 256 kB, and 50 connections then take 15 MB instead of 5 MB."""
-TRIM_EVERY = 30.0
-"""Seconds between two returns of freed memory. Without them it grew by 2 % a minute while 2,000 gangs waited, because
-every cycle frees many small blocks between those that stay."""
-SHADOW_EVERY = 30.0
-"""Seconds between two log lines of shadow mode; tuned by hand."""
-
 SHARED = "this cluster has a ShardMap: this process stops, and is a shard when it starts again"
 
-Web = Callable[[Scheduler, History], AbstractAsyncContextManager[None]]
-"""Serves HTTP for a scheduler and its history while the context is open."""
+Web = Callable[[Observer, History, Scheduler | None], AbstractAsyncContextManager[None]]
+"""Serves HTTP for an observer and its history while the context is open, and for the scheduler, if it is one."""
 
 
 class Options(Observing, frozen=True):
@@ -87,68 +63,23 @@ class Options(Observing, frozen=True):
     """Wait while another process leads; otherwise that is an error."""
 
 
-class RunError(Exception):
-    """Why Maar could not start, or had to stop."""
-
-
-class BadOptions(RunError):
-    """A file or an address that Maar was started with cannot be used."""
-
-
 def run(options: Options, web: Web | None = None) -> None:
     """Run Maar on a cluster until it is stopped."""
-    brakes = Brakes()
-    try:
-        config = ConfigFile(options.config, options.lenient)
-        shadow = options.settings.dry_run
-        history = History(options.history or (NONE if shadow else default_address(os.environ)), write=not shadow)
-        brake_file = None if options.brakes is None else BrakeFile(options.brakes, brakes)
-    except (ConfigError, BadAddress) as error:
-        raise BadOptions(str(error)) from None
-    except OSError as error:
-        raise BadOptions(f"{error.filename}: {error.strerror}") from None
-    try:
-        save_memory()
-        asyncio.run(_run(options, config, brakes, brake_file, history, web))
-    except (AccessError, ApiError, BackgroundTaskFailed, LeaseHeld, LostShard) as error:
-        raise RunError(str(error)) from None
-    except OSError as error:
-        if error.filename is None:
-            raise
-        raise RunError(f"{error.filename}: {error.strerror}") from None
+    sources = sources_of(options, default_address(os.environ), write=True)
+    run_process(_run(options, sources, web), LeaseHeld, LostShard)
 
 
-async def _run(
-    options: Options,
-    config: ConfigFile,
-    brakes: Brakes,
-    brake_file: BrakeFile | None,
-    history: History,
-    web: Web | None,
-) -> None:
-    access = load_access(options.kubeconfig, options.context)
-    names = " or ".join(sorted(options.settings.scheduler_names))
-    logger.info("Maar %s on %s, for pods with schedulerName %s", __version__, access.server, names)
-    async with contextlib.AsyncExitStack() as parts:
-        parts.callback(logger.info, "stopped")
-        api = await Api.open(access)
-        parts.push_async_callback(api.close)
-        in_flight = options.settings.in_flight
-        intents = Intents(2 * in_flight, 4 * in_flight, announcing=options.settings.announce)
-        fenced = None if options.settings.dry_run else intents
-        scheduler = Scheduler(api, options.settings, config, brakes, options.record, history, fenced)
-        history.start()
-        parts.push_async_callback(history.close)
-        parts.push_async_callback(scheduler.close)
-        if not options.settings.dry_run:
-            config.on_refused.append(lambda problems: _tell_refused(scheduler, options, problems))
-        if web is not None:
-            await parts.enter_async_context(web(scheduler, history))
-        works = [_work(api, scheduler, intents, options), scheduler.failed(), return_memory()]
-        if brake_file is not None:
-            brake_file.on_changed += [scheduler.look_again, scheduler.publisher.look]
-            works.append(brake_file.watch())
-        await until_stopped(works)
+async def _run(options: Options, sources: Sources, web: Web | None) -> None:
+    api = await Api.open(access_of(options))
+    config, brakes, brake_file, history = sources
+    in_flight = options.settings.in_flight
+    intents = Intents(2 * in_flight, 4 * in_flight, announcing=options.settings.announce)
+    scheduler = Scheduler(api, options.settings, config, brakes, options.record, history, intents)
+    config.on_refused.append(lambda problems: _tell_refused(scheduler, options, problems))
+    if brake_file is not None:
+        brake_file.on_changed.append(scheduler.publisher.look)
+    served = None if web is None else web(scheduler, history, scheduler)
+    await live(scheduler, api, sources, served, partial(_work, api, scheduler, intents, options))
 
 
 def _tell_refused(scheduler: Scheduler, options: Options, problems: list[str]) -> None:
@@ -157,51 +88,10 @@ def _tell_refused(scheduler: Scheduler, options: Options, problems: list[str]) -
     scheduler.events.emit(about, "Warning", "ConfigurationRefused", "; ".join(problems))
 
 
-def save_memory() -> None:
-    """Settings of the whole process, for programs that run for long. No import makes them."""
-    gc.set_threshold(*GC_THRESHOLD)
-    SSLProtocol.max_size = READ_AT_ONCE
-
-
-async def return_memory() -> None:
-    """Return freed memory to the system now and then, if the C library can (glibc does)."""
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    while True:
-        await asyncio.sleep(TRIM_EVERY)
-        if trim is not None:
-            await asyncio.to_thread(trim, 0)
-
-
-async def until_stopped(works: Iterable[Coroutine[Any, Any, None]]) -> None:
-    """Run until SIGTERM or SIGINT, or until one of `works` ends; raises what it raised."""
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    tasks = [asyncio.create_task(work) for work in works]
-    stopping = asyncio.create_task(stop.wait())
-    try:
-        done, _ = await asyncio.wait([*tasks, stopping], return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            task.result()
-    finally:
-        await cancel((*tasks, stopping))
-
-
 async def _work(api: Api, scheduler: Scheduler, intents: Intents, options: Options) -> None:
     await scheduler.sync()
-    objects = scheduler.picture.objects
-    logger.info("initial lists complete: nodes: %d, pods: %d", len(objects.of(NODES)), len(objects.of(PODS)))
     obeys = SHARD_MAPS.family not in options.settings.without
-    if options.settings.dry_run:
-        logger.info(
-            "shadow mode: writes nothing, and compares itself with the other scheduler every %.0f s", SHADOW_EVERY
-        )
-        shadow = Shadow()
-        scheduler.loop.on_cycle.append(shadow.on_cycle)
-        async with asyncio.TaskGroup() as group:
-            group.create_task(scheduler.lead())
-            group.create_task(_say(shadow))
-    elif options.shards is not None or (obeys and await has_map(api)):
+    if options.shards is not None or (obeys and await has_map(api)):
         await share(api, scheduler, intents, options)
     else:
         work = partial(_lead_alone, api, scheduler) if obeys else scheduler.lead
@@ -342,12 +232,3 @@ def has_ended(holder: str) -> bool:
     except (OSError, OverflowError):
         pass
     return False
-
-
-async def _say(shadow: Shadow) -> None:
-    try:
-        while True:
-            await asyncio.sleep(SHADOW_EVERY)
-            logger.info("%s", shadow.line())
-    finally:
-        logger.info("%s", shadow.line())

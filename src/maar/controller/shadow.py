@@ -1,4 +1,4 @@
-"""Shadow mode: compares the decisions of Maar with those of another scheduler. It writes nothing.
+"""Shadow mode: an observer that compares its decisions with those of another scheduler. It writes nothing.
 
 It remembers the first decision for each pod and compares it when the other scheduler gives the pod a node. It also
 counts evictions that Maar would make, and pods that only Maar would start. Deleted pods are forgotten, because a shadow
@@ -7,12 +7,29 @@ may run for weeks.
 
 from __future__ import annotations
 
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+from pathlib import Path
+
 import msgspec
 
+from maar.controller.observer import Observer
+from maar.controller.process import Sources, access_of, live, run_process, sources_of
+from maar.controller.settings.settings import Observing
 from maar.controller.snapshots.cycle import Cycle
+from maar.history.address import NONE
+from maar.history.history import History
+from maar.kube.client.reader import Reader
 from maar.model.tasks import Status
 from maar.model.words import count
 
+logger = logging.getLogger("maar")
+
+SAY_EVERY = 30.0
+"""Seconds between two log lines; tuned by hand."""
 STARTED = (Status.BOUND, Status.RELEASING, Status.SUCCEEDED, Status.FAILED)
 """Statuses of a pod with a node; a short pod may have ended before the next cycle."""
 
@@ -98,3 +115,44 @@ class Shadow:
             self._decided = {pod: d for pod, d in self._decided.items() if pods.get(pod) == d.uid}
             self._seen.intersection_update(pods.values())
             self._victims.intersection_update(pods.values())
+
+
+class Options(Observing, frozen=True):
+    """The options of shadow mode."""
+
+    record: Path | None = None
+
+
+Web = Callable[[Observer, History], AbstractAsyncContextManager[None]]
+"""Serves HTTP for an observer while the context is open."""
+
+
+def run(options: Options, web: Web | None = None) -> None:
+    """Compare until stopped. Raises `RunError`."""
+    run_process(_run(options, sources_of(options, NONE, write=False), web))
+
+
+async def _run(options: Options, sources: Sources, web: Web | None) -> None:
+    api = await Reader.open(access_of(options))
+    observer = Observer(api, options.settings, sources.config, sources.brakes, options.record, sources.history)
+    served = None if web is None else web(observer, sources.history)
+    await live(observer, api, sources, served, partial(_compare, observer))
+
+
+async def _compare(observer: Observer) -> None:
+    await observer.sync()
+    logger.info("shadow mode: writes nothing, and compares itself with the other scheduler every %.0f s", SAY_EVERY)
+    shadow = Shadow()
+    observer.loop.on_cycle.append(shadow.on_cycle)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(observer.observe())
+        group.create_task(_say(shadow))
+
+
+async def _say(shadow: Shadow) -> None:
+    try:
+        while True:
+            await asyncio.sleep(SAY_EVERY)
+            logger.info("%s", shadow.line())
+    finally:
+        logger.info("%s", shadow.line())

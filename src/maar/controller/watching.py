@@ -1,26 +1,56 @@
 """From watches to the picture: applies every delta at once, and triggers a cycle if one is due.
 
 Reading must stay fast: a sink only updates dictionaries. A change that could help waiting jobs (a pod ended, a node was
-added, a queue changed) wakes all jobs; a new job concerns only itself.
+added, a queue changed) wakes all jobs; a new job concerns only itself. What matters only to a process that writes is
+passed on as `PodNews`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
 
-from maar.controller.reporting.tallies import stage
 from maar.kube.client.informer import Changed, Delta, Removed, Replaced
 from maar.kube.client.streams import Broken
 from maar.kube.kinds import AnyKind
 from maar.kube.kinds.cluster import CLAIMS, PODS, PROVISIONING_REQUESTS, STATE
 from maar.kube.kinds.kind import PodGroupKind
+from maar.kube.picture.assumed import Assumed
 from maar.kube.picture.picture import Picture
-from maar.kube.picture.pods import Assumed
 from maar.kube.read.requests import holds_the_same
 from maar.kube.wire.base import Object
-from maar.kube.wire.pods import Pod
+from maar.kube.wire.pods import Pod, stage
 from maar.kube.wire.volumes import PersistentVolume
+
+
+class Moved(NamedTuple):
+    """A pod starts, ends or leaves, whether this matters to a decision or not."""
+
+    key: str
+
+
+class BoundByAnother(NamedTuple):
+    """Another client has bound a waiting pod."""
+
+    pod: Pod
+
+
+class Retold(NamedTuple):
+    """The condition or the nominated node of a waiting pod has changed, by any client."""
+
+    pod: Pod
+
+
+PodNews = Moved | BoundByAnother | Retold
+
+
+class Cycles(Protocol):
+    """Runs cycles. `wake`: look at all jobs, because room may have become free."""
+
+    def trigger(self, *, wake: bool = False) -> None: ...
+
+    def trigger_later(self, *, wake: bool = False) -> None: ...
 
 
 @dataclass(eq=False, slots=True)
@@ -29,15 +59,8 @@ class Sink:
 
     _picture: Picture
     _kind: AnyKind
-    _trigger: Callable[[], None]
-    _room: Callable[[], None]
-    _later: Callable[[], None] | None = None
-    _moved: Callable[[str], None] = lambda pod: None
-    """Called for pods that start, end or leave, whether this matters to a decision or not."""
-    _bound: Callable[[Pod], None] = lambda pod: None
-    """Called for waiting pods that another client has bound."""
-    _retold: Callable[[Pod], None] = lambda pod: None
-    """Called for a waiting pod if its condition or its nominated node has changed, by any client."""
+    _cycles: Cycles
+    _tell: Callable[[PodNews], None] = lambda news: None
     _broken: set[str] = field(default_factory=set)
     """Objects that exist and cannot be decoded."""
 
@@ -57,8 +80,7 @@ class Sink:
         for key in self._broken - kept:
             self._drop(key)
         self._picture.read_short()
-        self._room()
-        self._trigger()
+        self._cycles.trigger(wake=True)
 
     def _put(self, item: Object | Broken) -> str:
         """Take in one object. Whatever is wrong with it, the others follow."""
@@ -70,48 +92,45 @@ class Sink:
             self._take_in(key, item)
         except Exception as error:
             self._picture.problems.bug(self._kind, key, error)
-            self._trigger()
+            self._cycles.trigger()
         return key
 
     def _take_in(self, key: str, item: Object | Broken) -> None:
         if isinstance(item, Broken):
             self._broken.add(key)
             if self._picture.broken(self._kind, item.namespace, item.name, item.error, item.item):
-                self._room()
-                self._trigger()
+                self._cycles.trigger(wake=True)
             return
         self._broken.discard(key)
         before = self._picture.objects.of(self._kind).get(key)
         if isinstance(item, Pod):
             if stage(before) != stage(item):
-                self._moved(key)
+                self._tell(Moved(key))
             if self._is_expected(item) and (not isinstance(before, Pod) or holds_the_same(before, item)):
-                if not self._picture.confirm(item):
+                if not self._picture.pods.confirm(item):
                     self._picture.put(self._kind, item)
                 return
             if isinstance(before, Pod) and _is_bound_by_another(before, item, self._picture.assumed.get(key)):
-                self._bound(item)
+                self._tell(BoundByAnother(item))
             if isinstance(before, Pod) and not item.spec.node_name and _says(before) != _says(item):
-                self._retold(item)
+                self._tell(Retold(item))
         if not self._picture.put(self._kind, item):
             return
-        if self._gives_room(before, item):
-            self._room()
+        wake = self._gives_room(before, item)
         if self._picture.can_wait(self._kind, before, item):
-            (self._later or self._trigger)()
+            self._cycles.trigger_later(wake=wake)
         else:
-            self._trigger()
+            self._cycles.trigger(wake=wake)
 
     def _remove(self, namespace: str, name: str) -> None:
         key = self._kind.key(namespace, name)
         if self._drop(key):
-            self._room()
-            self._trigger()
+            self._cycles.trigger(wake=True)
 
     def _drop(self, key: str) -> bool:
         self._broken.discard(key)
         if self._kind is PODS and stage(self._picture.objects.of(PODS).get(key)):
-            self._moved(key)
+            self._tell(Moved(key))
         return self._picture.drop(self._kind, key)
 
     def _is_expected(self, pod: Pod) -> bool:

@@ -22,7 +22,7 @@ from maar.model.lengths import Estimate
 from maar.model.resources import Floats
 
 PRIOR = 8.0
-"""A level of so many finished jobs counts as much as all broader levels together. Tuned by hand."""
+"""A level with this number of finished jobs counts as much as all broader levels together. Tuned by hand."""
 RECENT = 400
 """How many finished jobs a level looks back. Tuned by hand."""
 ENOUGH = 5
@@ -31,8 +31,8 @@ TAIL = 0.01
 """If fewer finished jobs than this share ran as long as a job, their rest says nothing, and the job's own past is used.
 Tuned by hand."""
 SIMILAR = 10
-"""Below so many finished jobs of the same owner and name, or of the same category, there is no estimate of a job: nine
-in ten of fewer jobs say nothing. Tuned by hand."""
+"""A job gets no estimate if fewer jobs of its owner and name, or of its category, have ended: nine in ten of a few say
+nothing. Tuned by hand."""
 ALIKE = math.log(2.0)
 """Jobs of the same owner, name and GPUs are alike if the logarithms of their run times spread less than this: the
 length of one then says that of another to about a factor of two. Tuned by hand."""

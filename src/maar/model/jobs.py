@@ -96,7 +96,7 @@ class JobBudget(msgspec.Struct, frozen=True):
     percent: bool = False
     """Whether `amount` is a part of all its pods, in percent."""
     stays: bool = True
-    """True: so many must stay. False: so many may be missing."""
+    """True: the pods that must stay. False: the pods that may be missing."""
     problem: str = ""
     """Why it cannot be read; it then counts as missing."""
 

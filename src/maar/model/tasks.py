@@ -165,6 +165,8 @@ class TaskTable:
             [np.nan if t.checkpoint is None else t.checkpoint for t in tasks], dtype=np.float64
         )
         """When work was last saved; NaN if never."""
+        self.promise: Floats = np.array([np.nan if t.promise is None else t.promise for t in tasks], dtype=np.float64)
+        """How long each promises to run; NaN if it promises nothing."""
 
     def __len__(self) -> int:
         return len(self.tasks)
@@ -208,7 +210,7 @@ class TaskTable:
 
 PER_TASK = (
     *("shape", "status", "node", "priority", "preemptable", "preempts", "critical", "resident"),
-    *("foreign", "unborn", "gate", "started", "checkpoint"),
+    *("foreign", "unborn", "gate", "started", "checkpoint", "promise"),
 )
 
 

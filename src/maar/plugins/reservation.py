@@ -38,6 +38,8 @@ from maar.session.session import Session
 NAME = "reservation"
 CHECKED_BY = frozenset({"elect", "reserve"})
 """The actions that check a standing election."""
+DOUBLED = 20
+"""The time of an election is doubled at most this often. Tuned by hand."""
 
 
 class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -45,7 +47,8 @@ class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     interval: Duration = msgspec.field(name="reservation.lock-interval", default="1s")
     timeout: Duration = msgspec.field(name="reservation.timeout", default="0s")
-    """How long an election lasts at most (`0`: until the job is placed or gone)."""
+    """How long an election lasts at most (`0`: until the job is placed or gone). The next one of the same job lasts
+    twice as long, so work of any length ends in time for one of them."""
     after: Duration = msgspec.field(name="reservation.after", default="0s")
     """How long a job waits before it can be elected."""
     most: Annotated[float, msgspec.Meta(gt=0.0, le=1.0)] = msgspec.field(name="reservation.most", default=1.0)
@@ -85,16 +88,16 @@ class Reservation:
         if session.elect is not None and session.elect.since > session.now:
             session.date_target()  # the clock was set back
         if session.elect is not None and self._timeout > 0:
-            ends = session.elect.since + self._timeout
+            ends = session.elect.since + self._timeout * 2.0 ** min(session.times_too_short(session.elect.job), DOUBLED)
             if session.now >= ends:
-                session.expire_target()
+                session.expire_target(too_short=True)
             else:
                 session.wake(ends)
 
     # -- the election
 
     def _choose(self, jobs: Sequence[Job]) -> Job | None:
-        waiting = [job for job in jobs if job.key not in self._session.lost]
+        waiting = [job for job in jobs if not self._lets_others(job.key)]
         waiting.sort(key=lambda job: (-job.priority, job.waits_since, job.key))
         return next((job for job in waiting if self._may_be_elected(job)), None)
 
@@ -104,12 +107,13 @@ class Reservation:
         if (session.elect is not None and session.elect.job == job.key) or not self._after:
             return self._helps(job)
         due = job.waits_since + self._after
-        if session.now >= due and self._helps(job):
-            due = job.waits_since + self._after * max(self._part(job) / self._most, 1.0)
-            if session.now >= due:
-                return True
+        if session.now >= due:
+            if not self._helps(job):
+                return False
+            if session.now < job.waits_since + self._after / self._most:  # after that, also a job that needs all nodes
+                due = job.waits_since + self._after * max(self._part(job) / self._most, 1.0)
         session.wake(due)
-        return False
+        return session.now >= due
 
     def _part(self, job: Job) -> float:
         """The part of what the nodes that a job may use have, that its minimum takes: of its scarcest resource."""
@@ -119,14 +123,21 @@ class Reservation:
         has = np.maximum(session.capacity.free(Mode.EMPTY)[self._useful(job, needs)].sum(axis=0), 1)
         return float((wanted / has).max())
 
+    def _lets_others(self, job: str) -> bool:
+        """Whether a job lost its election, and now others have their turn."""
+        lost = self._session.lost.get(job)
+        return lost is not None and lost.at <= self._session.now < lost.at + self._timeout
+
     def _forget_turns(self) -> None:
-        """A job that lost its election may be elected again after the same time."""
+        """Forget the lost elections of jobs that wait no more; wake when another job may be elected again."""
         session = self._session
+        jobs = session.snapshot.jobs
+        waiting = {jobs.jobs[row].key for row in jobs.active}
         for job, lost in session.lost.items():
-            if lost.at <= session.now < lost.at + self._timeout:
-                session.wake(lost.at + self._timeout)
-            else:
+            if job not in waiting:
                 session.lost.forget(job)
+            elif self._lets_others(job):
+                session.wake(lost.at + self._timeout)
 
     def _helps(self, job: Job) -> bool:
         """Whether empty nodes would let the job start: its queue allows it, and some domain is large enough.
@@ -195,7 +206,9 @@ class Reservation:
         """In the domain in which it starts first; in the one with all locks, if it is large enough."""
         session, needs, locked = self._session, needs_of(self._session, job), self._locked()
         useful = self._useful(job, needs)
-        domains = [d & useful for d in self._domains(job) if self._fits_emptied(job, needs, d & useful)]
+        domains = [d & useful for d in self._domains(job)]
+        if len(domains) > 1:
+            domains = [d for d in domains if self._fits_emptied(job, needs, d)]
         domains = [d for d in domains if locked.any() and d[locked].all()][:1] or domains
         if not domains or not needs:
             return Expected(None, self._for_group(job, domains[0]) if domains else np.zeros_like(locked))

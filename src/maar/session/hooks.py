@@ -103,7 +103,7 @@ class Excess(NamedTuple):
 
 
 class SharedRoom(msgspec.Struct, frozen=True):
-    """Nodes that together take only so many more tasks of one shape of one job."""
+    """Nodes with a common limit: how many more tasks of one shape of one job they take together."""
 
     refusal: Refusal
     """The nodes, and why they take no more."""

@@ -165,6 +165,15 @@ class Moment(msgspec.Struct, frozen=True):
 
 ROUND = Remember("round", About.CLUSTER, Moment, later)
 """The last round of evictions of a plugin that names victims; the actions that evict them set it."""
+
+
+class LostElection(msgspec.Struct, frozen=True):
+    """When a job lost its election, and how often the time did not suffice."""
+
+    at: float
+    times: int = 0
+
+
 ELECT = "elect"
-LOST = Remember("lost", About.JOB, Moment, later)
+LOST = Remember("lost", About.JOB, LostElection, later)
 """A job that lost its election and lets others have their turn. It belongs to the election, not to a plugin."""

@@ -28,7 +28,7 @@ from maar.session.capacity import Capacity
 from maar.session.extension import Plugin
 from maar.session.hooks import Hooks, SharedRoom
 from maar.session.memo import Memo
-from maar.session.memory import ELECT, LOST, ROUND, Memory, Moment, Remembered
+from maar.session.memory import ELECT, LOST, ROUND, LostElection, Memory, Moment, Remembered
 from maar.session.register import Register
 from maar.session.state import State
 from maar.session.statement import Statement
@@ -392,14 +392,19 @@ class Session:
     def unlock(self, node: str) -> None:
         self.state.drop(self.locks, node)
 
-    def expire_target(self) -> None:
-        """End an election and let other jobs have their turn."""
+    def expire_target(self, too_short: bool = False) -> None:
+        """End an election, maybe because it was too short for the job, and let other jobs have their turn."""
         if self.target is not None:
-            self.lost.set(Moment(self.now), self.target.key)
+            self.lost.set(LostElection(self.now, self.times_too_short(self.target.key) + too_short), self.target.key)
         self.clear_target()
 
+    def times_too_short(self, job: str) -> int:
+        """How many elections of a job were too short for it."""
+        lost = self.lost.get(job)
+        return 0 if lost is None else lost.times
+
     @property
-    def lost(self) -> Remembered[Moment]:
+    def lost(self) -> Remembered[LostElection]:
         """Jobs that lost their election, and when: it took too long, or they then asked for more."""
         return self.memory.of(ELECT, LOST)
 

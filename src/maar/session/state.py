@@ -230,7 +230,7 @@ class State(Journal):
         self.add(of_role, role, n)
 
     def _pay(self, job: int, shape: int, rows: Ints, counts: Ints, total: int, sign: int) -> None:
-        """Charge tasks to their job and queue (-1: give back): `counts[i]` on `rows[i]`, in total so many."""
+        """Charge `total` tasks to their job and queue (-1: give back): `counts[i]` of them on `rows[i]`."""
         n = sign * total
         self.add(self.job_allocated, job, n * self.snapshot.shapes.requests[shape])
         queue = self.snapshot.jobs.queue.item(job)

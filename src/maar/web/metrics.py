@@ -1,6 +1,7 @@
 """Metrics for Prometheus: cycles and their decisions, waiting jobs by reason, writes, the state of queues and pools.
 
-Updated after each cycle; the state of queues and pools is read at each scrape.
+They come from an observer, after each cycle; the state of queues and pools is read at each scrape. What only a process
+has that writes is in `actor_metrics`.
 """
 
 from __future__ import annotations
@@ -13,18 +14,16 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 
-from maar.controller.scheduler import Scheduler
+from maar.controller.observer import Observer
 from maar.controller.snapshots.cycle import Cycle
-from maar.kube.write.executor import Bind, Work
 from maar.session.eviction.cost import work_lost
 from maar.web.messages import Alive
+from maar.web.metric_parts import Made, Part
 from maar.web.pool_metrics import PoolMetrics
 from maar.web.queue_metrics import queue_of, queue_text
-from maar.web.shard_metrics import ShardMetrics
 from maar.web.wait_metrics import WaitMetrics
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
-DELAYS = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 
 
 def _made(
@@ -34,10 +33,10 @@ def _made(
 
 
 class Metrics:
-    """The metrics of one scheduler, in a separate registry."""
+    """The metrics of one process, in a separate registry."""
 
-    def __init__(self, scheduler: Scheduler) -> None:
-        self._scheduler = scheduler
+    def __init__(self, observer: Observer, *parts: Callable[[Made], Part]) -> None:
+        self._observer = observer
         self._last: Cycle | None = None
         self.registry = CollectorRegistry()
         made = partial(_made, self.registry)
@@ -47,9 +46,6 @@ class Metrics:
         )
         self._action: Histogram = made(Histogram, "action_seconds", "Duration of an action", "action", buckets=SECONDS)
         self._binds: Counter = made(Counter, "binds", "Bound pods")
-        self._delay: Histogram = made(
-            Histogram, "bind_delay_seconds", "Time from the decision to bind a pod to its request", buckets=DELAYS
-        )
         self._evictions: Counter = made(Counter, "evictions", "Evicted pods", "queue", "cause")
         self._lost: Counter = made(
             Counter, "lost_gpu_seconds", "Work of evicted pods since their last checkpoint or start", "queue", "cause"
@@ -60,8 +56,6 @@ class Metrics:
         self._waiting: Gauge = made(Gauge, "waiting_jobs", "Waiting jobs by their first reason", "reason")
         self._lag: Gauge = made(Gauge, "watch_lag_seconds", "Time since the last sign of a watch", "resource")
         self._refused: Counter = made(Counter, "config_refused", "Refused configurations")
-        self._foreign: Counter = made(Counter, "foreign_binds", "Pods of Maar that another scheduler bound")
-        self._leader: Gauge = made(Gauge, "leader", "Whether this instance decides")
         self._responses: Counter = made(Counter, "http_responses", "Responses of the HTTP server", "code")
         self._connections: Gauge = made(Gauge, "http_connections", "Open connections to the HTTP server")
         self._invalid: Gauge = made(Gauge, "invalid_objects", "Objects that cannot be used, by kind", "kind")
@@ -73,18 +67,15 @@ class Metrics:
         self._tasks: Gauge = made(Gauge, "tasks", "Tasks of the event loop")
         self._event_loop = asyncio.get_running_loop()
         ProcessCollector(registry=self.registry)
-        self._foreign_before = 0
         self._begun = False
         self._waits = WaitMetrics()
         self._deserved: Mapping[str, Mapping[str, int]] = {}
         """Of the last decision that looked at queues."""
-        self._of_pools = PoolMetrics(scheduler, made)
-        self._of_shards: ShardMetrics | None = None
-        self._made = made
-        scheduler.loop.on_cycle.append(self.on_cycle)
-        scheduler.loop.on_action.append(lambda name, seconds: self._action.labels(name).observe(seconds))
-        scheduler.executor.on_sent.append(self._on_sent)
-        scheduler.config.on_refused.append(lambda _: self._refused.inc())
+        self._of_pools = PoolMetrics(observer.config, made)
+        self._parts: list[Part] = [make(made) for make in parts]
+        observer.loop.on_cycle.append(self.on_cycle)
+        observer.loop.on_action.append(lambda name, seconds: self._action.labels(name).observe(seconds))
+        observer.config.on_refused.append(lambda _: self._refused.inc())
 
     def on_cycle(self, cycle: Cycle) -> None:
         self._last = cycle
@@ -98,10 +89,6 @@ class Metrics:
         self._waits.on_cycle(cycle)
         if cycle.plan.deserved:
             self._deserved = {share.queue: share.amounts for share in cycle.plan.deserved}
-
-    def _on_sent(self, work: Work, seconds: float) -> None:
-        if isinstance(work, Bind):
-            self._delay.observe(seconds)
 
     def _count_evictions(self, cycle: Cycle) -> None:
         snapshot = cycle.snapshot
@@ -132,34 +119,29 @@ class Metrics:
         self._update_problems()
         self._update_writes()
         self._of_pools.update()
-        if self._of_shards is None and self._scheduler.shards is not None:  # it is known only after the start
-            self._of_shards = ShardMetrics(self._scheduler, self._scheduler.shards, self._made)
-        if self._of_shards is not None:
-            self._of_shards.update(last)
+        for part in self._parts:
+            part.update(last)
         self._lag.clear()
-        for resource, seconds in self._scheduler.lags().items():
+        for resource, seconds in self._observer.lags().items():
             self._lag.labels(resource).set(seconds)
-        self._leader.set(int(self._scheduler.leading))
-        self._measured.set(self._scheduler.loads.known())
+        self._measured.set(self._observer.loads.known())
         self._tasks.set(len(asyncio.all_tasks(self._event_loop)))
-        self._foreign.inc(self._scheduler.foreign.count - self._foreign_before)
-        self._foreign_before = self._scheduler.foreign.count
         queues = queue_text(None, codes=codes)
         if last is not None:
             queues = queue_text(last.snapshot, last.own.has_queue, self._deserved, codes)
         return generate_latest(self.registry) + queues + self._waits.text()
 
     def _update_writes(self) -> None:
-        for write, count in self._scheduler.api.writes.items():
+        for write, count in self._observer.reader.writes.items():
             self._writes.labels(*write).inc(self._more(f"write {write}", count))
 
     def _update_problems(self) -> None:
-        problems = self._scheduler.picture.problems
+        problems = self._observer.picture.problems
         self._invalid.clear()
         for kind, count in problems.counts().items():
             self._invalid.labels(kind).set(count)
         self._bugs.inc(self._more("bugs", problems.bugs))
-        for part, count in self._scheduler.restarts().items():
+        for part, count in self._observer.restarts().items():
             self._restarts.labels(part).inc(self._more(part, count))
 
     def _more(self, what: str, count: int) -> int:

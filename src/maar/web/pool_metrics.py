@@ -7,13 +7,12 @@ each scrape.
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Iterable
 
 import numpy as np
 from prometheus_client import Counter, Gauge
 
-from maar.controller.scheduler import Scheduler
+from maar.controller.settings.config_file import ConfigFile
 from maar.controller.snapshots.cycle import Cycle
 from maar.model.outcome_elastic import sizes_of
 from maar.model.plan import Cause, Plan, Target
@@ -21,18 +20,15 @@ from maar.model.resources import Mask
 from maar.model.snapshot import Snapshot
 from maar.model.tasks import Status
 from maar.session.resizing.pools import nodes_of_pools
-
-Made = Callable[..., Any]
-"""Makes a metric from its kind, name, help text and labels."""
+from maar.web.metric_parts import Made
 
 
 class PoolMetrics:
     """Metrics with a `pool` label."""
 
-    def __init__(self, scheduler: Scheduler, made: Made) -> None:
+    def __init__(self, config: ConfigFile, made: Made) -> None:
         self._last: Cycle | None = None
-        self._config = scheduler.config
-        self._scheduler = scheduler
+        self._config = config
         self._targets: dict[str, Target] = {}
         """Targets of the last cycle, by job."""
         self._sizes: dict[str, int] = {}
@@ -95,10 +91,7 @@ class PoolMetrics:
     def _own_nodes(self, cycle: Cycle) -> Mask:
         """The nodes that this process uses, so that every node is reported once."""
         names = cycle.snapshot.nodes.names
-        if self._scheduler.shards is None or cycle.own.is_all:
-            return np.ones(len(names), dtype=np.bool_)
-        used = self._scheduler.shards.holding.uses(names)
-        return np.fromiter((name in used for name in names), dtype=np.bool_, count=len(names))
+        return np.fromiter(map(cycle.own.has_node, names), dtype=np.bool_, count=len(names))
 
 
 def kinds_of_changes(plan: Plan) -> Iterable[tuple[str, str]]:

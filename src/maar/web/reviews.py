@@ -1,24 +1,30 @@
-"""Asks the API server whose token it is (TokenReview): the question for all, and clients that report measurements."""
+"""Asks the API server whose token it is (TokenReview), and what a user may do (SubjectAccessReview)."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
-from maar.kube.client.api import Api
 from maar.kube.client.errors import ApiError
-from maar.kube.wire.api_resources import TOKEN_REVIEWS
+from maar.kube.client.reader import Reader
+from maar.kube.wire.api_resources import TOKEN_REVIEWS, Resource
 from maar.web.messages import Review, Reviewed
 
 logger = logging.getLogger("maar.web")
 
-AT_ONCE = 4
-"""Reviews in flight: a slow authenticator must not take the connections that binds need."""
+AT_ONCE = 8
+"""Questions in flight: a slow authenticator must not take the connections that binds need."""
 SECONDS = 4.0
-"""Timeout of a review; less than the HTTP process waits."""
+"""Timeout of a question; less than the HTTP process waits."""
+
+T = TypeVar("T")
+
+
+class Unanswered(Exception):
+    """Why the API server could not be asked, or its answer cannot be read."""
 
 
 class User(msgspec.Struct, frozen=True):
@@ -36,9 +42,7 @@ class _Status(msgspec.Struct):
     audiences: list[str] = []
 
 
-class TokenReview(msgspec.Struct):
-    """The answer to `token_review`."""
-
+class _TokenReview(msgspec.Struct):
     status: _Status = msgspec.field(default_factory=_Status)
 
     def user(self, audience: str) -> User | None:
@@ -49,33 +53,37 @@ class TokenReview(msgspec.Struct):
         return status.user if status.authenticated and status.user.username and is_checked else None
 
 
-def token_review(token: str, audience: str) -> dict[str, Any]:
-    """Asks the API server whose token it is, for its own audience if this one is empty."""
-    spec = {"token": token, **({"audiences": [audience]} if audience else {})}
-    return {"apiVersion": TOKEN_REVIEWS.api_version, "kind": TOKEN_REVIEWS.kind, "spec": spec}
-
-
 class Reviews:
-    """Reviews tokens, a few at a time."""
+    """Asks the API server about tokens and rights, a few questions at a time."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: Reader) -> None:
         self._api = api
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._last_problem = ""
 
-    async def review(self, asked: Review) -> Reviewed:
+    async def ask(self, resource: Resource[Any], spec: dict[str, Any], kind: type[T]) -> T:
+        """The answer to a question; an `Unanswered` without one."""
         async with self._turns:
             try:
-                user, problem = await self._user(asked), ""
+                answer = msgspec.json.decode(await self._api.review(resource, spec, timeout=SECONDS), type=kind)
             except (ApiError, msgspec.DecodeError) as error:
-                user, problem = "", str(error)
-        if problem and problem != self._last_problem:
-            logger.warning("cannot check the tokens of measurements: %s", problem)
-        self._last_problem = problem
-        return Reviewed(asked.id, user, problem)
+                problem = str(error)
+                if problem != self._last_problem:
+                    logger.warning("cannot check tokens and rights: %s", problem)
+                self._last_problem = problem
+                raise Unanswered(problem) from None
+        self._last_problem = ""
+        return answer
 
-    async def _user(self, asked: Review) -> str:
-        review = token_review(asked.token, asked.audience)
-        body = await self._api.request("POST", TOKEN_REVIEWS.path(), body=review, timeout=SECONDS)
-        user = msgspec.json.decode(body, type=TokenReview).user(asked.audience)
-        return "" if user is None else user.username
+    async def user(self, token: str, audience: str) -> User | None:
+        """Whose token it is, for the audience of the API server if this one is empty; `None` if it accepts it not."""
+        spec = {"token": token, **({"audiences": [audience]} if audience else {})}
+        return (await self.ask(TOKEN_REVIEWS, spec, _TokenReview)).user(audience)
+
+    async def review(self, asked: Review) -> Reviewed:
+        """The answer to the HTTP process."""
+        try:
+            user = await self.user(asked.token, asked.audience)
+        except Unanswered as error:
+            return Reviewed(asked.id, "", str(error))
+        return Reviewed(asked.id, "" if user is None else user.username)

@@ -20,16 +20,17 @@ from typing import Any
 
 import msgspec
 
+from maar.controller.observer import Observer
 from maar.controller.scheduler import Scheduler
 from maar.history.history import History
 from maar.kube.client.backoff import Backoff
 from maar.web import measurements
+from maar.web.actor_metrics import metrics_of
 from maar.web.addresses import Address, CannotServe, listening
 from maar.web.front.limits import Limits
 from maar.web.front.main import Listen, Setting
 from maar.web.front.routes import HEALTH, MEASUREMENTS, PAGES
 from maar.web.messages import Alive, Batch, Channel, FromFront, Health, Page, Read, Review, Reviewed, Said, WantPage
-from maar.web.metrics import Metrics
 from maar.web.reviews import Reviews
 
 logger = logging.getLogger("maar.web")
@@ -70,16 +71,24 @@ class Sources(msgspec.Struct, frozen=True):
 
 @asynccontextmanager
 async def serving(
-    scheduler: Scheduler, history: History, *, addresses: Addresses, token_file: Path | None = None
+    observer: Observer,
+    history: History,
+    scheduler: Scheduler | None = None,
+    *,
+    addresses: Addresses,
+    token_file: Path | None = None,
 ) -> AsyncIterator[None]:
-    """Serve for a scheduler while the context is open. Raises `CannotServe` if an address is not available."""
-    metrics = Metrics(scheduler)
+    """Serve for an observer while the context is open, which is the scheduler, if there is one.
+
+    Raises `CannotServe` if an address is not available.
+    """
+    metrics = metrics_of(observer, scheduler)
     sources = Sources(
-        healthy=lambda: scheduler.trouble,
-        ready=scheduler.not_ready,
+        healthy=lambda: observer.trouble,
+        ready=observer.not_ready,
         metrics=metrics.text,
         history=history,
-        review=Reviews(scheduler.api).review,
+        review=Reviews(observer.reader).review,
         on_alive=metrics.on_alive,
         on_restart=metrics.on_restart,
     )

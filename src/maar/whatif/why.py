@@ -68,7 +68,7 @@ def why(
     go_on: Callable[[], bool] = lambda: True,
     before: Decided | None = None,
 ) -> Why:
-    """The answer about a job of the cluster; an `EditError` if there is none.
+    """The answer about a job; an `EditError` if the cluster has no such job.
 
     `go_on` limits the search for changes. `before` is the plan of this moment with its reasons, if the caller has it.
     """

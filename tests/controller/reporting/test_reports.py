@@ -10,9 +10,8 @@ import msgspec
 import pytest
 from tests.support.reported import reported
 
-from maar.controller.reporting.removals import AFTER, AT_ONCE, Place, Removals
+from maar.controller.reporting.removals import AFTER, AT_ONCE, Removals
 from maar.controller.reporting.reports import AGAIN, Reports
-from maar.controller.reporting.subjects import Note, Subject, pod_reference, subject_of
 from maar.controller.reporting.tallies import EARLY, MOMENT, Tallies
 from maar.controller.reporting.telling import A_MOMENT, A_WHILE, STANDS, Record, Seen, Waiting, Writes, report
 from maar.controller.settings.brakes import Brakes, BrakeSettings
@@ -23,12 +22,13 @@ from maar.kube.kinds.kind import PodGroupKind
 from maar.kube.kinds.kubeflow import pytorchjob
 from maar.kube.kinds.status import Tally
 from maar.kube.picture.picture import Picture, PodGroup
+from maar.kube.picture.subjects import Note, Place, Subject, subject_of
 from maar.kube.wire import cluster as wire
 from maar.kube.wire.annotations import WHY
 from maar.kube.wire.api_resources import PODS
 from maar.kube.wire.cluster import Node, Queue
 from maar.kube.wire.pods import Pod, PodCondition
-from maar.kube.write.events import Reference
+from maar.kube.wire.references import Reference, pod_reference
 from maar.kube.write.status import QUEUE_EVERY, QueueShows, QueueStatus
 from maar.kube.write.work import Patch
 from maar.model.jobs import Job, Phase
@@ -932,7 +932,7 @@ def test_a_job_that_its_owner_has_suspended_gets_no_reason_while_its_pods_are_st
     owner = {"apiVersion": kind.api_version, "kind": kind.kind, "name": "train", "uid": "u-job", "controller": True}
     scene.pod("train-worker-0", ownerReferences=[owner])
     scene.snapshot(1.0)
-    subject = subject_of(scene.cache, KEY)
+    subject = subject_of(scene.picture, scene.cache.latest, KEY)
     assert subject is not None
     assert (kind.kind, suspended) == (subject.tells.kind, subject.note is None)
 
@@ -940,7 +940,7 @@ def test_a_job_that_its_owner_has_suspended_gets_no_reason_while_its_pods_are_st
 def subjects_of(scene: Scene, *jobs: str) -> list[tuple[str, str]]:
     """The path and the UID of the object that represents each job."""
     scene.snapshot(1.0)
-    found = [subject_of(scene.cache, job) for job in jobs]
+    found = [subject_of(scene.picture, scene.cache.latest, job) for job in jobs]
     return [("", "") if one is None else (one.path, one.reference.uid) for one in found]
 
 

@@ -74,14 +74,14 @@ def test_a_cycle_ends_also_if_all_shards_of_the_process_are_being_given_back() -
 
     async def story() -> None:
         cycles: list[asyncio.Task[float | None]] = []
-        loop = Loop(NOTHING, None, lambda: (default_config(catalog()), None), Settings(), Brakes())
+        loop = Loop(NOTHING, lambda: (default_config(catalog()), None), Settings(), Brakes())
 
         def trigger() -> None:
-            cycles.append(asyncio.create_task(loop.once()))
+            cycles.append(asyncio.create_task(loop.once(shards=shards)))
 
-        loop.shards = Shards(NOTHING, NOTHING, NOTHING, list_pods, trigger)
+        shards = Shards(NOTHING, NOTHING, NOTHING, list_pods, trigger)
         async with asyncio.timeout(5):
-            await asyncio.gather(loop.shards.a_cycle(), loop.shards.a_cycle())
+            await asyncio.gather(shards.a_cycle(), shards.a_cycle())
         assert [None] * 4 == await asyncio.gather(*cycles)
 
     asyncio.run(story())

@@ -146,7 +146,7 @@ class Scene:
         self.picture = Picture(frozenset({"maar"}))
         self.cache, self.now = Cache(self.picture), 1000.0
         chosen = (config or CONFIG, None)
-        self.loop = Loop(self.cache, None, lambda: chosen, Settings(), Brakes(), clock=lambda: self.now)
+        self.loop = Loop(self.cache, lambda: chosen, Settings(), Brakes(), clock=lambda: self.now)
         self.plans: list[Plan] = []
         self.loop.on_cycle.append(self._seen)
         self.put(*items)
@@ -347,7 +347,7 @@ def test_if_no_job_is_to_blame_the_error_ends_the_loop() -> None:
     def broken() -> tuple[Config, None]:
         raise ZeroDivisionError("not a job")
 
-    loop = Loop(scene.cache, None, broken, Settings(), Brakes())
+    loop = Loop(scene.cache, broken, Settings(), Brakes())
     with pytest.raises(ZeroDivisionError, match="not a job"):
         asyncio.run(loop.once())
 

@@ -6,10 +6,12 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+from maar.controller.snapshots.cycle import Cycle
 from maar.controller.writing.gates import AGAIN, Gates
 from maar.kube.client.errors import Invalid
 from maar.kube.write.executor import Done, Failed, Outcome, Patch
 from maar.model.plan import Plan, Ungate
+from maar.model.snapshot import Cluster, Snapshot
 from maar.model.tasks import QUEUE_GATE
 
 PLAN = Plan(ungate=(Ungate("ns/a"),))
@@ -22,8 +24,12 @@ class World:
         self.sent: list[tuple[Patch, Callable[[Outcome], None]]] = []
         self.triggered = 0
         pod = SimpleNamespace(namespace="ns", name="a", metadata=SimpleNamespace(uid="u1"))
-        cache: Any = SimpleNamespace(picture=SimpleNamespace(pod=lambda key: pod), task=lambda key: pod.metadata)
-        self.gates = Gates(cache, lambda patch, then: self.sent.append((patch, then)), self._trigger)
+        picture: Any = SimpleNamespace(pod=lambda key: pod)
+        self._pods: Any = {"ns/a": pod.metadata}
+        self.gates = Gates(picture, lambda patch, then: self.sent.append((patch, then)), self._trigger)
+
+    def send(self, plan: Plan, now: float) -> None:
+        self.gates.send(Cycle(1, now, Snapshot(Cluster()), plan, pods=self._pods))
 
     def _trigger(self) -> None:
         self.triggered += 1
@@ -32,9 +38,9 @@ class World:
 def test_removal_is_sent_once_while_plans_name_the_pod() -> None:
     world = World()
     for now in (0.0, 1.0):
-        world.gates.send(PLAN, now)
+        world.send(PLAN, now)
     world.sent[0][1](Done())
-    world.gates.send(PLAN, 2.0)  # a watch has not shown it yet
+    world.send(PLAN, 2.0)  # a watch has not shown it yet
     (patch, _), *more = world.sent
     assert ([], 0, None) == (more, world.triggered, world.gates.due(2.0))
     assert ("/api/v1/namespaces/ns/pods/a", "json") == (patch.path, patch.kind)
@@ -47,19 +53,19 @@ def test_removal_is_sent_once_while_plans_name_the_pod() -> None:
 
 def test_refused_removal_is_tried_again_after_a_while() -> None:
     world = World()
-    world.gates.send(PLAN, 0.0)
+    world.send(PLAN, 0.0)
     world.sent[0][1](Failed(Invalid("refused")))
-    world.gates.send(PLAN, 1.0)
+    world.send(PLAN, 1.0)
     assert (1, 1, 1.0 + AGAIN) == (len(world.sent), world.triggered, world.gates.due(1.0))
-    world.gates.send(PLAN, 1.0 + AGAIN)
+    world.send(PLAN, 1.0 + AGAIN)
     assert (2, None) == (len(world.sent), world.gates.due(2.0 + AGAIN))
 
 
 def test_removal_that_no_plan_wants_any_more_is_forgotten() -> None:
     world = World()
-    world.gates.send(PLAN, 0.0)
+    world.send(PLAN, 0.0)
     world.sent[0][1](Failed(Invalid("refused")))
-    world.gates.send(Plan(), 1.0)
+    world.send(Plan(), 1.0)
     assert None is world.gates.due(1.0)
-    world.gates.send(PLAN, 2.0)
+    world.send(PLAN, 2.0)
     assert 2 == len(world.sent)

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.live import GPU, NAMESPACE, Live, bound, scheduling, tell, where
+from tests.support.live import GPU, NAMESPACE, Live, bound, observing, scheduling, tell, where
 
-from maar.controller.settings.settings import Settings
 from maar.controller.writing.gates import without_gate
 from maar.kube.client.errors import ApiError, Invalid
 from maar.kube.wire.api_resources import PODS
@@ -73,7 +72,7 @@ def test_patch_removes_the_gate_only_if_it_is_the_only_one_of_that_pod(kubeconfi
 def test_shadow_mode_leaves_the_gate(kubeconfig: Path) -> None:
     async def story(cluster: Live) -> None:
         decided: list[str] = []
-        async with scheduling(cluster, Settings(dry_run=True)) as maar:
+        async with observing(cluster) as maar:
             maar.loop.on_cycle.append(lambda cycle: decided.extend(u.task for u in cycle.plan.ungate))
             await cluster.pod("one", **gates(QUEUE_GATE))
             await cluster.eventually(lambda: decided, "the gate would be removed")

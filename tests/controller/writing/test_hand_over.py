@@ -12,8 +12,8 @@ from tests.support.objects import decoded
 from maar.controller.writing.hand_over import GRUDGE, LOOK_AGAIN, PATIENCE, HandOvers
 from maar.kube.client.errors import Conflict, Forbidden, Unreachable
 from maar.kube.kinds import cluster
+from maar.kube.picture.assumed import Assumed
 from maar.kube.picture.picture import Picture
-from maar.kube.picture.pods import Assumed
 from maar.kube.write.executor import Done, Failed, Outcome, Patch
 from maar.model.selectors import NodeTerm, Requirement
 from maar.model.tasks import Status
@@ -35,8 +35,9 @@ class Scene:
         self.writes: list[tuple[Patch, Callable[[Outcome], None]]] = []
         self.bound: list[tuple[str, str]] = []
         self.failed: list[tuple[str, str]] = []
+        self.left: list[str] = []
         self.triggered = 0
-        self.hand_overs = HandOvers(self.picture, self._write, self._bind, self._fail, self._trigger)
+        self.hand_overs = HandOvers(self.picture, self._write, self._bind, self._fail, self.left.append, self._trigger)
         for name, zone in (("n1", "a"), ("n2", "b")):
             labels = {wire.ZONE: zone, "kubernetes.io/hostname": name}
             self.put({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}})
@@ -51,7 +52,7 @@ class Scene:
 
     def _fail(self, pod: str, why: str) -> None:
         self.failed.append((pod, why))
-        self.picture.forget(pod)
+        self.picture.assumed.forget(pod)
 
     def _trigger(self) -> None:
         self.triggered += 1
@@ -69,7 +70,7 @@ class Scene:
         head = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": pod, "namespace": "default"}}
         self.put({**head, "spec": {"containers": [], **wire.using(*claims)}})
         self.picture.take(NOW)
-        self.picture.assume(f"default/{pod}", Assumed(pod, Status.BOUND, node))
+        self.picture.assumed.assume(f"default/{pod}", Assumed(pod, Status.BOUND, node))
         self.hand_overs.begin(f"default/{pod}", pod, node, NOW)
         self.hand_overs.go_on(NOW)
 
@@ -105,8 +106,7 @@ def free(name: str, host: str, size: str = "1Gi") -> dict[str, Any]:
 
 def test_a_deleted_pod_does_not_wait() -> None:
     scene = Scene()
-    left: list[str] = []
-    scene.hand_overs.on_left.append(left.append)
+    left = scene.left
     scene.put(wire.claim("c"))
     scene.decide("p", "n1", "c")
     assert [] == left
@@ -284,11 +284,11 @@ def test_a_pod_that_must_not_be_bound_any_more_is_dropped(what: str) -> None:
     scene.put(wire.claim("c"))
     scene.decide("p", "n1", "c")
     if what == "evicted":
-        scene.picture.assume("default/p", Assumed("p", Status.RELEASING, "n1"))
+        scene.picture.assumed.assume("default/p", Assumed("p", Status.RELEASING, "n1"))
     elif what == "deleted":
         scene.picture.drop(cluster.PODS, "default/p")
     else:
-        scene.picture.forget("default/p")
+        scene.picture.assumed.forget("default/p")
     scene.put(given(wire.volume("v"), "c"))
     scene.show(bound("c", "v"), 2)
     assert ([], [], None) == (scene.bound, scene.failed, scene.hand_overs.due(NOW))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -23,15 +22,14 @@ class Scene:
         runs = gang("low", 3, gpu=2, on=["a"] * 3, queue="mine"), gang("other", 2, gpu=2, on=["b"] * 2, queue="all")
         waits = gang("high", 2, gpu=2, queue="mine"), gang("apart", 1, gpu=2, queue="free")
         scene = Snapshot(cluster(node("a", gpu=8), node("b", gpu=8), *queues, *runs, *waits))
-        self.cache: Any = SimpleNamespace(latest=scene)
+        self.scene = scene
         self.sent: list[str] = []
         self.limited = LimitedWrites(
-            cast(Any, self.cache),
             lambda pod, uid, to: self.sent.append(f"{pod} to {to}"),
             lambda pod: self.sent.append(f"drop {pod}"),
             lambda job, may: self.sent.append(f"{job} {'may' if may else 'may not'} grow"),
         )
-        tasks = self.cache.latest.tasks.tasks
+        tasks = self.scene.tasks.tasks
         self.names = {
             name: [t.key for t in tasks if t.job.endswith(name)] for name in ("low", "other", "high", "apart")
         }
@@ -39,9 +37,9 @@ class Scene:
     def decide(self, victims: list[str]) -> list[str]:
         """A plan that binds all waiting pods for these victims; returns the pods that are bound at once."""
         pods = [*self.names["high"], *self.names["apart"]]
-        jobs = {t.key: t.job for t in self.cache.latest.tasks.tasks}
+        jobs = {t.key: t.job for t in self.scene.tasks.tasks}
         evict = tuple(Evict(victim, jobs[self.names["high"][0]], "because") for victim in victims)
-        self.limited.take(Plan(bind=tuple(Bind(pod, "b") for pod in pods), evict=evict))
+        self.limited.take(Plan(bind=tuple(Bind(pod, "b") for pod in pods), evict=evict), self.scene)
         return [pod for pod in pods if not self.limited.holds(pod, "uid", "b")]
 
 
@@ -73,7 +71,7 @@ def test_a_refused_eviction_drops_pods_that_wait_for_their_volumes_too() -> None
     scene = Scene()
     pods = scene.names["high"]
     evict = tuple(Evict(victim, "ns/high", "because") for victim in scene.names["low"])
-    scene.limited.take(Plan(bind=tuple(Bind(pod, "b") for pod in pods), evict=evict))
+    scene.limited.take(Plan(bind=tuple(Bind(pod, "b") for pod in pods), evict=evict), scene.scene)
     scene.limited.evicted(scene.names["low"][0], accepted=False)
     assert [f"drop {pod}" for pod in pods] == scene.sent
 
@@ -91,7 +89,7 @@ def test_nothing_waits_if_the_limit_holds_with_the_victims() -> None:
 def test_victims_of_an_earlier_plan_count_until_they_are_answered() -> None:
     scene = Scene()
     low = scene.names["low"]
-    scene.limited.take(Plan(evict=tuple(Evict(victim, "default/high", "because") for victim in low)))
+    scene.limited.take(Plan(evict=tuple(Evict(victim, "default/high", "because") for victim in low)), scene.scene)
     assert scene.names["apart"] == scene.decide([])
     for victim in low:
         scene.limited.evicted(victim, accepted=True)
@@ -106,9 +104,9 @@ class ElasticScene:
         small = elastic("small", 1, 4, gpu=2, job={"queue": "mine"})
         parts = (node("a", gpu=8), node("b", gpu=8), Queue("mine", capability={GPU: 8}), workers, small)
         scene = Snapshot(cluster(*parts, gang("high", 2, gpu=2, queue="mine")))
+        self.scene = scene
         self.sent: list[str] = []
         self.limited = LimitedWrites(
-            cast(Any, SimpleNamespace(latest=scene)),
             lambda pod, uid, to: self.sent.append(f"{pod} to {to}"),
             lambda pod: self.sent.append(f"drop {pod}"),
             lambda job, may: self.sent.append(f"{job} {'may' if may else 'may not'} grow"),
@@ -118,7 +116,7 @@ class ElasticScene:
 
     def take(self, **plan: Any) -> list[str]:
         """A plan; returns the pods of the gang that are bound at once."""
-        self.limited.take(Plan(**plan))
+        self.limited.take(Plan(**plan), self.scene)
         return [bind.task for bind in plan.get("bind", ()) if not self.limited.holds(bind.task, "uid", bind.node)]
 
     def binds(self) -> tuple[Bind, ...]:

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from tests.support.live import OUR_CRDS, Live, connected, scheduling
+from tests.support.live import OUR_CRDS, Live, connected, observing, scheduling
 
 from maar.config.file import default_text
-from maar.controller.scheduler import Scheduler
+from maar.controller.observer import Observer
 from maar.controller.settings.brakes import Brakes, BrakeSettings
 from maar.controller.settings.config_file import ConfigFile
 from maar.controller.settings.settings import Settings
@@ -121,7 +121,7 @@ async def running(*publishers: Publisher) -> AsyncIterator[None]:
 def test_a_shadow_and_a_process_without_the_first_shard_publish_nothing(tmp_path: Path) -> None:
     async def story() -> None:
         async with cluster_of(tmp_path) as (_, cluster):
-            async with scheduling(cluster, Settings(dry_run=True)) as shadow:
+            async with observing(cluster) as shadow:
                 await cluster.eventually(lambda: _decided(shadow), "it has decided")
             asked: list[float] = []
             other = Publisher(cluster.api, ConfigFile(None), Settings(), is_first=lambda: _look(asked) < 0, again=0.01)
@@ -132,8 +132,8 @@ def test_a_shadow_and_a_process_without_the_first_shard_publish_nothing(tmp_path
     asyncio.run(story())
 
 
-async def _decided(scheduler: Scheduler) -> bool:
-    return scheduler.loop.cycles > 0
+async def _decided(observer: Observer) -> bool:
+    return observer.loop.cycles > 0
 
 
 def test_several_maars_keep_their_entries_and_conflicts_are_tried_again(tmp_path: Path) -> None:

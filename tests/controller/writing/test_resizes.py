@@ -98,7 +98,7 @@ MOMENTS = itertools.count(1000.0, 10.0)
 
 def send(scheduler: Scheduler, **plan: Any) -> None:
     scheduler.cache.snapshot(time.time())
-    scheduler.outbox.resizes.send(Plan(**plan), next(MOMENTS))
+    scheduler.outbox.resizes.send(scheduler.cache.publish(1, Plan(**plan), next(MOMENTS)))
 
 
 async def written(cluster: Live, scheduler: Scheduler) -> None:
@@ -185,7 +185,7 @@ def test_a_size_that_another_client_sets_meanwhile_is_not_overwritten(kubeconfig
         await cluster.api.patch(PATH, {"spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": 4}}}})
         plan = Plan(resize=(Resize(KEY, 2, 1),))
         if stands(scheduler)[0] == 2:  # usually the watch has not shown the change yet
-            scheduler.outbox.resizes.send(plan, next(MOMENTS))
+            scheduler.outbox.resizes.send(scheduler.cache.publish(1, plan, next(MOMENTS)))
             await cluster.eventually(lambda: scheduler.executor.pending == 0)
             assert {"failed:ChangeJob": 1} == scheduler.outbox.counts
         await cluster.eventually(lambda: stands(scheduler) == (4, False), "the owner's size")
@@ -244,13 +244,13 @@ def test_notes_that_change_alone_are_written_one_a_second_of_all_jobs_in_turn(ku
         await add(cluster, scheduler, pytorch(2))
         resizes, now = scheduler.outbox.resizes, 500.0
         for i in range(20):
-            resizes.send(Plan(targets=(Target(KEY, 2, i),)), now + i / 10)
+            resizes.send(scheduler.cache.publish(1, Plan(targets=(Target(KEY, 2, i),)), now + i / 10))
         assert pytest.approx(502.0) == resizes.due(now + 1.9)
-        resizes.send(Plan(targets=(Target(KEY, 2, 19),)), now + 2.0)
+        resizes.send(scheduler.cache.publish(1, Plan(targets=(Target(KEY, 2, 19),)), now + 2.0))
         await written(cluster, scheduler)
         assert {"done:AnnotateJob": 3} == scheduler.outbox.counts
         assert "19" == (await spec(cluster))[2]["maar.dev/planned-workers"]
-        resizes.send(Plan(targets=(Target(KEY, 2, 19),)), now + 2.1)
+        resizes.send(scheduler.cache.publish(1, Plan(targets=(Target(KEY, 2, 19),)), now + 2.1))
         assert resizes.due(now + 2.1) is None
 
     tell(kubeconfig, story)
@@ -298,7 +298,7 @@ def test_notes_are_removed_from_a_job_that_is_not_elastic_any_more(kubeconfig: P
         await written(cluster, scheduler)
         await cluster.api.patch(PATH, {"spec": {"elasticPolicy": None}})
         await cluster.eventually(lambda: elastic(scheduler) is None, "the job has no bounds")
-        scheduler.outbox.resizes.send(Plan(), time.time() + 5)
+        scheduler.outbox.resizes.send(scheduler.cache.publish(1, Plan(), time.time() + 5))
         await written(cluster, scheduler)
         annotations = (await spec(cluster))[2]
         assert ([None] * 4, "kept") == (_notes(annotations), annotations["mine"])
@@ -314,7 +314,7 @@ def test_a_job_of_fixed_size_keeps_the_reason_why_it_waits(kubeconfig: Path) -> 
         await cluster.create(PATH.rpartition("/")[0], job)
         await cluster.eventually(lambda: KEY in scheduler.picture.objects.of(pytorchjob.KIND), "it is seen")
         assert (None, {}) == (elastic(scheduler), scheduler.picture.elastic.untrue)
-        scheduler.outbox.resizes.send(Plan(), time.time() + 5)
+        scheduler.outbox.resizes.send(scheduler.cache.publish(1, Plan(), time.time() + 5))
         await written(cluster, scheduler)
         assert "no room" == (await spec(cluster))[2]["maar.dev/why"]
 

@@ -202,7 +202,7 @@ def test_the_token_of_a_caller_travels_without_our_own_credentials(tmp_path: Pat
             user = {"client-certificate": "cert", "client-key": "key", "token": "ours"}
             own = kubeconfig(tmp_path / "config", address, user, {"certificate-authority": "ca"})
             api = await Api.open(load_access(own))
-            caller = api.of_caller("hers", connections=1)
+            caller = Api.of_caller(api, "hers", connections=1)
             for each in (api, caller, api):
                 await each.get("/api")
             await caller.close()

@@ -14,8 +14,9 @@ from tests.support.sockets import Handler, answer, cut, refusal, serving, stream
 
 from maar.kube.client import errors
 from maar.kube.client.access import Access
-from maar.kube.client.api import Api, resource_in
+from maar.kube.client.api import Api
 from maar.kube.client.credentials import Credentials
+from maar.kube.client.reader import resource_in
 from maar.kube.client.streams import Broken, WatchEvent
 from maar.kube.kinds import KINDS
 from maar.kube.wire.api_resources import NODES, PODS, PRIORITY_CLASSES, QUEUES

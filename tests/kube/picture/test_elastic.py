@@ -268,7 +268,7 @@ def test_what_is_assumed_counts_until_it_is_seen(grouped: bool) -> None:
     assert (2, False, 0.0, ()) == elastic(picture)
     job = picture.elastic_job("ns/t")
     assert job is not None
-    picture.elastic.assume(job.identity, assumed(4, attained=5.0, requested=2))
+    picture.elastic.assumed.assume(job.identity, assumed(4, attained=5.0, requested=2))
     assert (4, False, 5.0, (("n0", 1),)) == elastic(picture)
     assert picture.put(*decoded(train(version="2", conditions=[{"type": "Running", "status": "True"}]))) is False
     assert (4, False, 5.0, (("n0", 1),)) == elastic(picture)
@@ -280,36 +280,36 @@ def test_what_is_assumed_counts_until_it_is_seen(grouped: bool) -> None:
 def test_what_failed_is_forgotten() -> None:
     picture = live(train())
     jobs(picture)
-    picture.elastic.assume(T, assumed(4))
+    picture.elastic.assumed.assume(T, assumed(4))
     picture.take(NOW)
-    picture.elastic.forget(T)
+    picture.elastic.assumed.forget(T)
     assert (2, False, 0.0, ()) == elastic(picture)
 
 
 def test_what_was_written_counts_although_a_later_change_failed() -> None:
     picture = live(train())
     jobs(picture)
-    picture.elastic.assume(T, assumed(4))
+    picture.elastic.assumed.assume(T, assumed(4))
     picture.elastic.wrote(T, assumed(4), "5")
-    picture.elastic.assume(T, assumed(6))
+    picture.elastic.assumed.assume(T, assumed(6))
     assert 6 == elastic(picture)[0]
-    picture.elastic.forget(T)
+    picture.elastic.assumed.forget(T)
     assert 4 == elastic(picture)[0], "no watch has shown it yet"
-    picture.elastic.assume(T, assumed(6))
+    picture.elastic.assumed.assume(T, assumed(6))
     picture.put(*decoded(train(size=4, version="5", annotations=KEPT)))
-    picture.elastic.forget(T)
+    picture.elastic.assumed.forget(T)
     assert {} == picture.elastic.assumed
     assert 4 == elastic(picture)[0]
-    picture.elastic.assume(T, assumed(6))
-    picture.elastic.forget(T)
+    picture.elastic.assumed.assume(T, assumed(6))
+    picture.elastic.assumed.forget(T)
     assert 4 == elastic(picture)[0], "what was seen is the past"
 
 
 def test_what_was_written_counts_although_an_earlier_change_failed() -> None:
     picture = live(train())
     jobs(picture)
-    picture.elastic.assume(T, assumed(6))
-    picture.elastic.forget(T)
+    picture.elastic.assumed.assume(T, assumed(6))
+    picture.elastic.assumed.forget(T)
     picture.elastic.wrote(T, assumed(6), "5")
     assert 6 == elastic(picture)[0]
 
@@ -317,7 +317,7 @@ def test_what_was_written_counts_although_an_earlier_change_failed() -> None:
 def test_a_later_change_of_the_owner_counts() -> None:
     picture = live(train())
     jobs(picture)
-    picture.elastic.assume(T, assumed(4))
+    picture.elastic.assumed.assume(T, assumed(4))
     picture.elastic.wrote(T, assumed(4), "5")
     picture.put(*decoded(train(size=2, version="4", annotations={"a": "b"})))
     assert 4 == elastic(picture)[0], "an older version"
@@ -328,7 +328,7 @@ def test_a_later_change_of_the_owner_counts() -> None:
 def test_what_is_assumed_of_a_job_that_is_gone_goes() -> None:
     picture = live(train())
     jobs(picture)
-    picture.elastic.assume(T, assumed(4))
+    picture.elastic.assumed.assume(T, assumed(4))
     picture.drop(pytorchjob.KIND, "ns/t")
     assert {} == picture.elastic.assumed
     assert {} == jobs(picture)

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.support.no_cycles import NoCycles
 from tests.support.objects import Json
 
 from maar.config.config import Config
@@ -35,7 +36,7 @@ class Cluster:
 
     def __init__(self, *items: Json) -> None:
         self.picture = Picture(OURS, settling=None)
-        self.sinks = {kind: Sink(self.picture, kind, lambda: None, lambda: None) for kind in KINDS}
+        self.sinks = {kind: Sink(self.picture, kind, NoCycles()) for kind in KINDS}
         for item in items:
             self.put(item)
 

@@ -11,8 +11,8 @@ from tests.support.objects import decoded, from_scratch
 
 from maar.kube.kinds import volcano_podgroup
 from maar.kube.kinds.cluster import PODS
+from maar.kube.picture.assumed import Assumed
 from maar.kube.picture.picture import Picture
-from maar.kube.picture.pods import Assumed
 from maar.kube.wire.pods import Pod
 from maar.model.jobs import Phase
 from maar.model.snapshot import Cluster, Snapshot
@@ -132,7 +132,7 @@ def test_what_is_assumed_holds_until_it_is_seen() -> None:
     picture.put(*decoded(pod("a")))
     picture.put(*decoded(named("Node", "n1", status={"allocatable": {"cpu": "8"}})))
     picture.take(NOW)
-    picture.assume("ns/a", Assumed("uid-a", Status.BOUND, "n1"))
+    picture.assumed.assume("ns/a", Assumed("uid-a", Status.BOUND, "n1"))
     changed = picture.take(NOW).changed["ns/a"]
     assert changed is not None
     assert (Status.BOUND, "n1") == (changed[1][0].status, changed[1][0].node)
@@ -191,16 +191,16 @@ def test_a_bind_that_is_seen_changes_no_job() -> None:
     picture.put(*decoded(pod("a")))
     picture.put(*decoded(named("Node", "n1", status={"allocatable": {"cpu": "8"}})))
     picture.take(NOW)
-    picture.assume("ns/a", Assumed("uid-a", Status.BOUND, "n1"))
+    picture.assumed.assume("ns/a", Assumed("uid-a", Status.BOUND, "n1"))
     picture.take(NOW)
     others = pod("a", nodeName="n2"), pod("a", nodeName="n1", metadata={"labels": {"x": "y"}})
     for other in (*others, pod("a", nodeName="n1", metadata={"uid": "another"})):
         seen = decoded(other)[1]
         assert isinstance(seen, Pod)
-        assert not picture.confirm(seen)
+        assert not picture.pods.confirm(seen)
     seen = decoded(pod("a", nodeName="n1"))[1]
     assert isinstance(seen, Pod)
-    assert picture.confirm(seen)
+    assert picture.pods.confirm(seen)
     assert {} == picture.assumed
     update = picture.take(NOW)
     assert {} == update.changed
@@ -233,7 +233,7 @@ def test_an_admission_holds_until_it_is_seen() -> None:
 def test_a_successor_of_the_same_name_is_not_assumed_bound() -> None:
     picture = Picture()
     picture.put(*decoded(pod("a")))
-    picture.assume("ns/a", Assumed("uid-a", Status.BOUND, "n1"))
+    picture.assumed.assume("ns/a", Assumed("uid-a", Status.BOUND, "n1"))
     picture.put(*decoded(pod("a", metadata={"uid": "another"})))
     assert Status.PENDING is picture.cluster(picture.take(NOW).around).tasks[0].status
 
@@ -241,9 +241,9 @@ def test_a_successor_of_the_same_name_is_not_assumed_bound() -> None:
 def test_what_did_not_come_true_is_forgotten() -> None:
     picture = Picture()
     picture.put(*decoded(pod("a")))
-    picture.assume("ns/a", Assumed("uid-a", Status.BOUND, "n1"))
+    picture.assumed.assume("ns/a", Assumed("uid-a", Status.BOUND, "n1"))
     picture.take(NOW)
-    picture.forget("ns/a")
+    picture.assumed.forget("ns/a")
     assert Status.PENDING is picture.cluster(picture.take(NOW).around).tasks[0].status
 
 
@@ -258,21 +258,21 @@ def test_a_bind_that_was_accepted_counts_until_it_is_seen() -> None:
         (found,) = picture.cluster(picture.take(NOW).around).tasks
         return found.status, found.node
 
-    picture.assume("ns/a", bind)
-    picture.assume("ns/a", leaves)
-    picture.forget("ns/a")
+    picture.assumed.assume("ns/a", bind)
+    picture.assumed.assume("ns/a", leaves)
+    picture.assumed.forget("ns/a")
     assert (Status.PENDING, "") == task(), "the bind was not accepted"
-    picture.assume("ns/a", bind)
-    picture.accept("ns/a", "uid-a", "n1")
-    picture.assume("ns/a", leaves)
+    picture.assumed.assume("ns/a", bind)
+    picture.pods.accept("ns/a", "uid-a", "n1")
+    picture.assumed.assume("ns/a", leaves)
     assert (Status.RELEASING, "n1") == task()
     for _ in range(2):
-        picture.forget("ns/a")
+        picture.assumed.forget("ns/a")
         assert (Status.BOUND, "n1") == task(), "the bind was accepted"
-    picture.assume("ns/a", leaves)
+    picture.assumed.assume("ns/a", leaves)
     picture.put(*decoded(pod("a", nodeName="n1")))
     assert (Status.RELEASING, "n1") == task()
-    picture.forget("ns/a")
+    picture.assumed.forget("ns/a")
     assert (Status.BOUND, "n1") == task()
     assert {} == picture.assumed, "its object shows it"
 
@@ -280,15 +280,15 @@ def test_a_bind_that_was_accepted_counts_until_it_is_seen() -> None:
 def test_an_accepted_bind_goes_with_its_pod() -> None:
     picture = Picture()
     picture.put(*decoded(pod("a")))
-    picture.accept("ns/a", "another", "n1")
+    picture.pods.accept("ns/a", "another", "n1")
     assert {} == picture.assumed, "a pod of the same name"
-    picture.accept("ns/a", "uid-a", "n1")
+    picture.pods.accept("ns/a", "uid-a", "n1")
     assert ["ns/a"] == list(picture.assumed), "also if nobody assumes it any more"
     picture.drop(PODS, "ns/a")
     assert [] == tasks_of(picture)
     picture.put(*decoded(pod("a", metadata={"uid": "another"})))
-    picture.assume("ns/a", Assumed("another", Status.BOUND, "n2"))
-    picture.forget("ns/a")
+    picture.assumed.assume("ns/a", Assumed("another", Status.BOUND, "n2"))
+    picture.assumed.forget("ns/a")
     assert [Status.PENDING] == [task.status for task in picture.cluster(picture.take(NOW).around).tasks]
 
 

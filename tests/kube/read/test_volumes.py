@@ -11,8 +11,8 @@ from tests.support.objects import decoded, from_scratch
 from maar.config.file import default_config
 from maar.decide import decide
 from maar.kube.kinds import AnyKind
+from maar.kube.picture.assumed import Assumed
 from maar.kube.picture.picture import Picture
-from maar.kube.picture.pods import Assumed
 from maar.model.reasons import in_one_line
 from maar.model.selectors import NodeTerm, Requirement
 from maar.model.snapshot import Cluster, Snapshot
@@ -516,7 +516,7 @@ def test_a_pod_with_an_assumed_node_has_the_claim() -> None:
     for item in (node("n"), alone, volume("v", claim="c"), pod("z", "c")):
         picture.put(*decoded(item))
     picture.take(NOW)
-    picture.assume("ns/z", Assumed("uid-z", Status.BOUND, "n"))
+    picture.assumed.assume("ns/z", Assumed("uid-z", Status.BOUND, "n"))
     picture.put(*decoded(pod("a", "c")))
     cluster = picture.cluster(picture.take(NOW).around)
     (room,) = cluster.rooms

@@ -13,7 +13,8 @@ from maar.kube.client.api import Api
 from maar.kube.wire.api_resources import PODS
 from maar.kube.wire.base import Metadata
 from maar.kube.wire.pods import Pod
-from maar.kube.write.events import AT_ONCE, PER_OBJECT, PER_SECOND, REFILL, TEXTS, EventWriter, Reference
+from maar.kube.wire.references import Reference
+from maar.kube.write.events import AT_ONCE, PER_OBJECT, PER_SECOND, REFILL, TEXTS, EventWriter
 
 POD = Reference.to(PODS, Pod(Metadata("a", "ns", "u1")))
 PATH = "/apis/events.k8s.io/v1/namespaces/ns/events"

@@ -19,14 +19,13 @@ from tests.support.web import ADMIN, MINE, THEIRS, USER, Client, Web, webbing
 from tests.web.api.test_api import Story, scene
 
 from maar.web.addresses import CannotServe
-from maar.web.api.access import AUDIENCE
 from maar.web.api.certificate import Certificate
 from maar.web.api.errors import Refused
 from maar.web.api.limits import Guard, Limits, Spending
 from maar.web.api.server import HEADERS
+from maar.web.authentication import AUDIENCE, Kept
 from maar.web.front.hosts import is_loopback
 from maar.web.front.limits import Rate
-from maar.web.front.tokens import Kept
 
 
 def told(tmp_path: Path, story: Story, full: bool = False, **options: Any) -> None:

@@ -1,4 +1,4 @@
-"""The mirror follows a scheduler that works beside it, and its connection cannot write."""
+"""The mirror follows a scheduler that works beside it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-import pytest
 from msgspec.structs import replace
 from tests.support.live import scheduling
 from tests.support.patience import PATIENCE
 from tests.support.web import ADMIN, MINE, THEIRS, USER, Web, webbing
 
-from maar.kube.client.errors import NotLeading
 from maar.kube.read.shards import wire_wants
 from maar.kube.wire.shards import ShardSpec, ShardStatus
 from maar.kube.write.shards import create_map, write_shard
@@ -75,8 +73,8 @@ def test_it_shows_the_shards_of_the_cluster(tmp_path: Path) -> None:
         async with asyncio.timeout(PATIENCE):
             while await job() is None:
                 await asyncio.sleep(0.1)
-            jobs = web.mirror.scheduler.cache.latest.jobs.jobs
-            nodes = tuple(sorted(web.mirror.scheduler.cache.latest.nodes.names))
+            jobs = web.mirror.observer.cache.latest.jobs.jobs
+            nodes = tuple(sorted(web.mirror.observer.cache.latest.nodes.names))
             wants = [Want(shard, j.key, j.uid, 0, j.created, nodes, time.time() + 600) for j in jobs]
             await write_shard(api, shard, ShardSpec(wire_wants(wants)), ShardStatus())
             while "borrowed from other shards" not in (await job())["why"]:
@@ -95,17 +93,6 @@ def test_it_shows_the_shards_of_the_cluster(tmp_path: Path) -> None:
     async def main() -> None:
         async with webbing(tmp_path) as web:
             await story(web)
-
-    asyncio.run(main())
-
-
-def test_it_cannot_write(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with webbing(tmp_path) as web:
-            with pytest.raises(NotLeading):
-                await web.mirror.scheduler.api.bind(MINE, "x", "uid", "n0")
-            with pytest.raises(NotLeading):
-                await web.mirror.scheduler.api.patch("/api/v1/nodes/n0", {})
 
     asyncio.run(main())
 

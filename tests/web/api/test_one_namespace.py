@@ -25,9 +25,9 @@ from tests.web.api.test_expensive import memory, until
 from tests.web.api.test_recordings import recorded
 from tests.web.api.test_writes import job, pod
 
-from maar.web.api.access import SECONDS
 from maar.web.api.limits import Limits
 from maar.web.api.roots import ROOT
+from maar.web.authentication import SECONDS
 from maar.web.front.limits import Rate
 
 HIDDEN = b"aq7"

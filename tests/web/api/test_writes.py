@@ -23,10 +23,10 @@ from maar.kube.client.errors import AlreadyExists, Forbidden, Invalid, NotFound,
 from maar.kube.submit.errors import SubmitError
 from maar.kube.wire.api_resources import QUEUES
 from maar.views.sight import Sight
-from maar.web.api.access import AUDIENCE
 from maar.web.api.errors import Refused
 from maar.web.api.limits import Guard, Limits
 from maar.web.api.writing import Token, refusal
+from maar.web.authentication import AUDIENCE
 from maar.web.forecasting.keeper import Pace
 from maar.web.front.limits import Rate
 from maar.web.reviews import User

@@ -22,7 +22,7 @@ from maar.cli.asking.server import AGGREGATED, There, server_access
 from maar.cli.support.exits import BadInput, CannotRun
 from maar.cli.support.inputs import CONTEXT, KUBECONFIG, LENIENT, WIDE_OUTPUT
 from maar.cli.support.output import say, say_json, tell
-from maar.controller.main import LEASE_NAMESPACE, NAME
+from maar.controller.process import LEASE_NAMESPACE, NAME
 from maar.kube.client.access import Access, load_access, load_namespace
 from maar.kube.client.api import Api
 from maar.kube.client.errors import AccessError

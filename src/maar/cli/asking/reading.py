@@ -10,9 +10,10 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from maar.kube.client.api import Api, Broken
+from maar.kube.client.api import Api
 from maar.kube.client.discovery import served
 from maar.kube.client.errors import Forbidden, NotFound
+from maar.kube.client.streams import Broken
 from maar.kube.kinds import WATCHED, AnyKind
 from maar.kube.kinds.cluster import NODES, PODS, QUEUES, SHARD_MAPS, SHARDS
 from maar.kube.picture.picture import Picture

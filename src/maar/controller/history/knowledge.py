@@ -14,11 +14,16 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from maar.elastic.speedup import curve
-from maar.history.category import category_of, scoped
+from maar.history.category import CATEGORY, category_of, scoped
 from maar.history.history import History
+from maar.kube.picture.owners import Owner
+from maar.kube.picture.picture import Picture
 from maar.kube.read.knowledge import Learnt, Who
 from maar.lengths.runtimes import Work
+from maar.lengths.traits import traits_of
+from maar.model.jobs import Job
 from maar.model.lengths import Estimate
+from maar.model.tasks import Task
 
 
 def learnt_from(history: History, who: Who) -> Learnt:
@@ -43,6 +48,23 @@ def _length(history: History, who: Who, points: tuple[tuple[int, float], ...]) -
     speeds: list[float] = curve(dict(points)).values(who.most).tolist()
     each = who.traits.gpus // max(who.requested, 1)
     return history.run_times.estimate(traits, Work(tuple(speeds), each, who.requested))
+
+
+def length_of(history: History, picture: Picture, job: Job, tasks: tuple[Task, ...]) -> Estimate | None:
+    """How long a job runs, by the runs of similar jobs."""
+    return history.run_times.estimate(traits_of(job, tasks, stated_category(picture, job.key)))
+
+
+def stated_category(picture: Picture, key: str) -> str:
+    """The category that the owner of a job states on the object that she submitted, or on its PodGroup or pod."""
+    owner, group = picture.owner_of(key), picture.group_of(key)
+    items = (owner.item if isinstance(owner, Owner) else None, None if group is None else group.item, picture.pod(key))
+    for item in items:
+        if item is not None:
+            for notes in (item.metadata.annotations, item.metadata.labels):
+                if found := notes.get(CATEGORY):
+                    return scoped(key.partition("/")[0], found)
+    return ""
 
 
 class Learner:

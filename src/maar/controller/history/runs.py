@@ -10,19 +10,17 @@ from __future__ import annotations
 import msgspec
 
 from maar.controller.history.accounting import ACCOUNT, accelerator_of
+from maar.controller.history.knowledge import stated_category
 from maar.controller.snapshots.cycle import Cycle
 from maar.forecast.arrivals import Asked, asked_by
 from maar.forecast.start import State, begin
-from maar.history.category import CATEGORY, scoped
 from maar.history.history import History
 from maar.history.records import Run
 from maar.kube.kinds.kind import COMPLETED, DELETED, FAILED
-from maar.kube.picture.owners import Owner, name_and_uid
+from maar.kube.picture.owners import name_and_uid
 from maar.kube.picture.picture import Picture
 from maar.lengths.runtimes import Traits
-from maar.lengths.traits import traits_of
 from maar.model.jobs import Job
-from maar.model.lengths import Estimate
 from maar.model.tasks import Status, Task
 
 LONGEST = 4096
@@ -161,20 +159,3 @@ def _written(asked: Asked | None) -> str:
 def is_ours(job: Job, tasks: tuple[Task, ...]) -> bool:
     """Whether a job is scheduled by Maar: not of another scheduler, and not a pod that belongs to its node."""
     return bool(job.queue) and not (tasks and all(task.resident for task in tasks))
-
-
-def length_of(history: History, picture: Picture, job: Job, tasks: tuple[Task, ...]) -> Estimate | None:
-    """How long a job runs, by the runs of similar jobs."""
-    return history.run_times.estimate(traits_of(job, tasks, stated_category(picture, job.key)))
-
-
-def stated_category(picture: Picture, key: str) -> str:
-    """The category that the owner of a job states on the object that she submitted, or on its PodGroup or pod."""
-    owner, group = picture.owner_of(key), picture.group_of(key)
-    items = (owner.item if isinstance(owner, Owner) else None, None if group is None else group.item, picture.pod(key))
-    for item in items:
-        if item is not None:
-            for notes in (item.metadata.annotations, item.metadata.labels):
-                if found := notes.get(CATEGORY):
-                    return scoped(key.partition("/")[0], found)
-    return ""

@@ -16,9 +16,9 @@ import msgspec
 
 from maar.config.config import Metrics
 from maar.controller.loads.sources import Figure, Fractions, LoadSource, Reading, Unusable, open_source
-from maar.kube.client.api import Api
 from maar.kube.client.backoff import happens
 from maar.kube.client.errors import ApiError
+from maar.kube.client.reader import Reader
 from maar.kube.kinds.cluster import NODES
 from maar.kube.picture.picture import Picture
 from maar.kube.read.loads import load, measured
@@ -39,7 +39,7 @@ class Gatherer:
     `changed` is called when there are new figures.
     """
 
-    _api: Api
+    _api: Reader
     _picture: Picture
     _config: Callable[[], Metrics]
     _changed: Callable[[], None]

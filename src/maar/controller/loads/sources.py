@@ -14,8 +14,8 @@ import msgspec
 
 from maar.config.config import Metrics, Source
 from maar.kube.client.access import Access
-from maar.kube.client.api import Api
 from maar.kube.client.errors import NotFound
+from maar.kube.client.reader import Reader
 from maar.kube.client.transport import Transport
 from maar.kube.wire.api_resources import CUSTOM_METRICS, NODE_CPU_USAGE, NODE_MEMORY_USAGE, NODE_METRICS
 from maar.kube.wire.base import Quantity, Time
@@ -64,7 +64,7 @@ class LoadSource(Protocol):
     async def close(self) -> None: ...
 
 
-def open_source(metrics: Metrics, api: Api) -> LoadSource | None:
+def open_source(metrics: Metrics, api: Reader) -> LoadSource | None:
     match metrics.source:
         case None:
             return None
@@ -83,7 +83,7 @@ class _Items(msgspec.Struct):
 class MetricsServer:
     """The API `metrics.k8s.io`."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: Reader) -> None:
         self._api = api
 
     async def read(self) -> Reading:
@@ -111,7 +111,7 @@ class CustomMetrics:
 
     VERSIONS = ("v1beta1", "v1beta2")
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: Reader) -> None:
         self._api = api
 
     async def read(self) -> Reading:

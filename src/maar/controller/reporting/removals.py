@@ -7,11 +7,9 @@ turns.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from maar.controller.reporting.pace import Pace
-from maar.kube.kinds import AnyJobKind
 from maar.kube.picture.picture import Picture
+from maar.kube.picture.subjects import Place
 from maar.kube.wire import annotations as known
 from maar.kube.write.turns import Turns, tenant_of
 from maar.kube.write.work import Patch
@@ -20,14 +18,6 @@ AFTER = 5.0
 """Seconds after the last job has gone; tuned by hand."""
 AT_ONCE = 20
 """Notes that are removed in one second; tuned by hand."""
-
-
-class Place(NamedTuple):
-    """An object that has a note."""
-
-    kind: AnyJobKind
-    key: str
-    uid: str
 
 
 class Removals:

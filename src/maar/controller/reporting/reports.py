@@ -21,7 +21,6 @@ from msgspec.structs import replace
 from maar.controller.reporting.backlog import Backlog
 from maar.controller.reporting.pace import Pace
 from maar.controller.reporting.removals import Removals
-from maar.controller.reporting.subjects import Subject, subject_of
 from maar.controller.reporting.tallies import MOMENT, Tallies, tally
 from maar.controller.reporting.tellers import Tellers
 from maar.controller.reporting.telling import STANDS, Record, Seen, Waiting, Writes, report
@@ -29,6 +28,7 @@ from maar.controller.snapshots.cache import Cache
 from maar.controller.snapshots.cycle import Cycle
 from maar.kube.kinds.cluster import PODS, QUEUES
 from maar.kube.kinds.status import Tally
+from maar.kube.picture.subjects import Subject, subject_of
 from maar.kube.wire import annotations as known
 from maar.kube.write.status import QueueShows, QueueStatus
 from maar.kube.write.turns import Turns
@@ -314,7 +314,7 @@ class Reports:
 
     def _seen(self, job: Job, news: News) -> Seen:
         cache, wait = self._cache, news.wait
-        subject = subject_of(cache, job.key)
+        subject = subject_of(cache.picture, cache.latest, job.key)
         subject = self._only_teller(
             job.key, subject, wait is not None or (job.key in self._waits and not news.looked_at)
         )

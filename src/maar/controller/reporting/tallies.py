@@ -9,23 +9,13 @@ from __future__ import annotations
 from maar.controller.snapshots.cache import Cache
 from maar.kube.kinds.cluster import PODS
 from maar.kube.kinds.status import Tally
-from maar.kube.wire.base import Object
-from maar.kube.wire.pods import Pod
+from maar.kube.wire.pods import stage
 from maar.model.jobs import Job
 
 MOMENT = 1.0
 """Seconds during which changes are gathered; tuned by hand."""
 EARLY = 0.05
 """Seconds by which a timer may be ahead of the clock; tuned by hand."""
-
-
-def stage(pod: Object | None) -> str:
-    """The stage of a pod for counting; empty while it is pending."""
-    if not isinstance(pod, Pod) or pod.status.phase == "Pending":
-        return ""
-    if not pod.finished and pod.metadata.deletion_timestamp is not None:
-        return "Leaving"
-    return pod.status.phase
 
 
 def tally(cache: Cache, job: Job) -> Tally:

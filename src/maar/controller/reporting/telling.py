@@ -16,10 +16,9 @@ import msgspec
 from msgspec.structs import replace
 
 from maar.controller.reporting.pace import Bucket
-from maar.controller.reporting.removals import Place
-from maar.controller.reporting.subjects import Subject
 from maar.kube.kinds.status import Tally
 from maar.kube.picture.picture import PodGroup
+from maar.kube.picture.subjects import Place, Subject
 from maar.kube.wire import annotations as known
 from maar.kube.wire.pods import NO_CONDITION, PodCondition
 from maar.kube.write.status import waits

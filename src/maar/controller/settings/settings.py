@@ -63,8 +63,6 @@ class Settings(msgspec.Struct, frozen=True):
     """Writes in flight at once."""
     announce: bool = True
     """Announce dangerous writes on the lease. False only to measure what that costs."""
-    dry_run: bool = False
-    """Shadow mode: decide and write nothing."""
     delete_victims: bool = False
     """Delete pods instead of evicting them; this ignores disruption budgets."""
     pod_events: bool = False
@@ -79,7 +77,7 @@ class Settings(msgspec.Struct, frozen=True):
         return max(self.quiet_interval, self.quiet_multiple * seconds)
 
     def rest_after(self, seconds: float, waiting: int, binds: int) -> float:
-        """Seconds to wait at least after a cycle that took `seconds`, and left so many of its jobs waiting."""
+        """Seconds to wait at least after a cycle that took `seconds`, bound `binds` pods and left `waiting` jobs."""
         calm = waiting >= self.crowd and binds < self.in_flight
         return min(self.pause * seconds, self.longest_pause) if calm and seconds >= self.quick else 0.0
 

@@ -1,24 +1,14 @@
 """The cache: one consistent snapshot for each cycle, including decisions that no watch has shown yet.
 
-A decision is assumed as soon as it is made, so that the next cycle does not make it again. It is confirmed when a watch
-shows it, and forgotten when it fails for good:
-
-                  decide                    watch shows it
-    pending ────────────────► assumed ───────────────────────► bound
-       ▲                         │
-       └─────────────────────────┘
-           forget: the API server refused
-
-An admission is assumed for its group and a resize for its job (`writing.resizes`) in the same way. A decision may
-follow another one that the API server accepted and no watch has shown yet, as an eviction follows a bind. If the later
-one fails, the earlier one still counts. Watches update the picture while a cycle runs; a snapshot is taken between two
-updates and never changes.
+A decision is assumed as soon as it is made, so that the next cycle does not make it again (`kube.picture.assumed`).
+Watches update the picture while a cycle runs; a snapshot is taken between two updates and never changes.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from types import MappingProxyType
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -28,14 +18,13 @@ from maar.controller.snapshots.cycle import Cycle
 from maar.controller.snapshots.isolation import JOB, Suspect
 from maar.controller.snapshots.own import EVERYTHING, Own
 from maar.controller.snapshots.pool_times import PoolTimes
-from maar.kube.kinds import Identity
+from maar.kube.picture.assumed import Assumed
 from maar.kube.picture.picture import Picture
-from maar.kube.picture.pods import Assumed
 from maar.kube.read.state import latest
 from maar.model.facts import About, joined
 from maar.model.jobs import Job
 from maar.model.lengths import Estimate
-from maar.model.plan import Plan, Wait
+from maar.model.plan import Bind, Evict, Nominate, Plan, Ungate, Wait
 from maar.model.snapshot import Changed, Cluster, Snapshot
 from maar.model.tasks import Status, Task
 
@@ -92,6 +81,8 @@ class Cache:
         """Whether something other than a job is no longer set aside since the last snapshot."""
         self.own = EVERYTHING
         """What this process decides for."""
+        for assumed in (picture.assumed, picture.elastic.assumed):
+            assumed.on_forget.append(self.wake_all)
 
     @property
     def started(self) -> bool:
@@ -156,7 +147,7 @@ class Cache:
             found = self.find_culprits(cluster, _build)
             if found is None:
                 raise
-            self.changed.update(self._put_aside(found, error, now, cluster))
+            self.changed = {**self.changed, **self._put_aside(found, error, now, cluster)}
             return Snapshot(self._cluster(around))
 
     def find_culprits(self, cluster: Cluster, check: Callable[[Cluster], int]) -> frozenset[Suspect] | None:
@@ -191,7 +182,7 @@ class Cache:
         """The last snapshot with these jobs and objects set aside, because a decision fails with them."""
         around = self.latest.cluster
         changed = self._put_aside(found, error, now, self.cluster())
-        self.changed.update(changed)
+        self.changed = {**self.changed, **changed}
         self.rebuilt = True
         self._snapshot = Snapshot(self._cluster(around))
         self._index(changed)
@@ -345,11 +336,6 @@ class Cache:
         return self._cluster(self.latest.cluster)
 
     @property
-    def resting(self) -> frozenset[str]:
-        """Jobs that the last cycle skipped."""
-        return self._skipped
-
-    @property
     def has_resting(self) -> bool:
         """Whether the next cycle skips some jobs."""
         return bool(self._resting)
@@ -386,7 +372,7 @@ class Cache:
     def publish(self, number: int, plan: Plan, now: float) -> Cycle:
         """The cycle that decided `plan` on the last snapshot, for everyone who reads it."""
         own, skipped = self.own, self._skipped
-        pods = (*(b.task for b in plan.bind), *(e.task for e in plan.evict), *(n.task for n in plan.nominate))
+        decided: tuple[Bind | Evict | Nominate | Ungate, ...] = (*plan.bind, *plan.evict, *plan.nominate, *plan.ungate)
         # Skipped jobs wait for the same reasons as before. Another shard may have got the queue of one of them.
         waits = {job: wait for job, wait in self._waits.items() if job in skipped and own.has_job(job)}
         waits.update((wait.job, wait) for wait in plan.waiting)
@@ -396,15 +382,15 @@ class Cache:
             now,
             self.latest,
             plan,
-            waits=waits,
+            waits=MappingProxyType(waits),
             skipped=skipped,
-            changed=self.changed,
+            changed=MappingProxyType(self.changed),
             rebuilt=self.rebuilt,
-            pods={pod: self._tasks[pod] for pod in pods},
+            pods=MappingProxyType({one.task: self._tasks[one.task] for one in decided}),
             own=own,
         )
 
-    # -- assume, forget
+    # -- what is assumed
 
     def assume(self, plan: Plan) -> None:
         """Treat everything that the plan decided as done, until watches show it."""
@@ -436,19 +422,7 @@ class Cache:
         return [table.tasks[row] for row in rows.tolist()]
 
     def _assume(self, key: str, status: Status, node: str, chosen: tuple[tuple[str, str], ...] = ()) -> None:
-        assumed = Assumed(self.task(key).uid, status, node, chosen)
-        if self.picture.assumed.get(key) != assumed:
-            self.picture.assume(key, assumed)
-
-    def forget(self, key: str) -> None:
-        """Drop the last assumption about a pod: it did not come true."""
-        self.picture.forget(key)
-        self.wake_all()
-
-    def forget_job(self, identity: Identity) -> None:
-        """Drop the last assumption about an elastic job: it did not come true."""
-        self.picture.elastic.forget(identity)
-        self.wake_all()
+        self.picture.assumed.assume(key, Assumed(self.task(key).uid, status, node, chosen))
 
     def task(self, key: str) -> Task:
         return self._tasks[key]

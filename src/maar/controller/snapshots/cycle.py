@@ -7,6 +7,8 @@ later cycles change.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
 
 import msgspec
 
@@ -14,6 +16,8 @@ from maar.controller.snapshots.own import EVERYTHING, Own
 from maar.model.plan import Plan, Wait
 from maar.model.snapshot import Changed, Snapshot
 from maar.model.tasks import Task
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class Cycle(msgspec.Struct, frozen=True):
@@ -26,16 +30,16 @@ class Cycle(msgspec.Struct, frozen=True):
     """Its `waiting` has the jobs that the cycle looked at."""
     seconds: float = 0.0
     """How long the cycle took."""
-    waits: Mapping[str, Wait] = {}
+    waits: Mapping[str, Wait] = NOTHING
     """All jobs of this process that wait, also those that the cycle skipped, because nothing had changed for them."""
     skipped: frozenset[str] = frozenset()
     """The jobs that it skipped."""
-    changed: Mapping[str, Changed] = {}
+    changed: Mapping[str, Changed] = NOTHING
     """The jobs that changed since the cycle before; `None`: it is gone."""
     rebuilt: bool = False
     """Whether nodes or queues changed, or this is the first cycle: anything may be different."""
-    pods: Mapping[str, Task] = {}
-    """The pods that the plan binds, evicts or nominates, as the snapshot has them."""
+    pods: Mapping[str, Task] = NOTHING
+    """The pods that the plan binds, evicts, nominates or ungates, as the snapshot has them."""
     own: Own = EVERYTHING
 
     def everything(self) -> dict[str, Changed]:

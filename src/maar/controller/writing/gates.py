@@ -11,10 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
-from maar.controller.snapshots.cache import Cache
+from maar.controller.snapshots.cycle import Cycle
+from maar.kube.picture.picture import Picture
 from maar.kube.wire.api_resources import PODS
 from maar.kube.write.executor import Failed, Outcome, Patch
-from maar.model.plan import Plan
 from maar.model.tasks import QUEUE_GATE
 
 AGAIN = 30.0
@@ -25,7 +25,7 @@ AGAIN = 30.0
 class Gates:
     """Sends the removals of a plan, each once."""
 
-    _cache: Cache
+    _picture: Picture
     _submit: Callable[[Patch, Callable[[Outcome], None]], None]
     _trigger: Callable[[], None]
     _sent: dict[str, float | None] = field(default_factory=dict)
@@ -33,14 +33,15 @@ class Gates:
     _refused: list[str] = field(default_factory=list)
     """Uids of pods whose removal was refused since the last plan."""
 
-    def send(self, plan: Plan, now: float) -> None:
+    def send(self, cycle: Cycle) -> None:
+        now = cycle.now
         for uid in self._refused:
             self._sent[uid] = now
         self._refused.clear()
         wanted = {}
-        for ungate in plan.ungate:
-            pod = self._cache.picture.pod(ungate.task)
-            if pod is not None and pod.metadata.uid == self._cache.task(ungate.task).uid:
+        for ungate in cycle.plan.ungate:
+            pod = self._picture.pod(ungate.task)
+            if pod is not None and pod.metadata.uid == cycle.pods[ungate.task].uid:
                 wanted[pod.metadata.uid] = pod
         # Pods that the plan no longer names have lost the gate, or have to ask again.
         self._sent = {uid: at for uid, at in self._sent.items() if uid in wanted}

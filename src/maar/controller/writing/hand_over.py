@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 
 from maar.kube.client.errors import Conflict
 from maar.kube.kinds.cluster import PODS
+from maar.kube.picture.assumed import Assumed
 from maar.kube.picture.picture import Picture
-from maar.kube.picture.pods import Assumed
 from maar.kube.read.storage.claims import BOUND_BY_CONTROLLER, SELECTED_NODE, is_bound, selected_node
 from maar.kube.read.storage.free_volumes import wanted
 from maar.kube.read.storage.reach import reaches, volume_ways
@@ -77,11 +77,11 @@ class HandOvers:
     _write: Write
     _bind: Callable[[str, str, str], None]
     _fail: Callable[[str, str], None]
+    _left: Callable[[str], None]
+    """Called for pods that no longer wait: deleted, evicted, or bound by another scheduler."""
     _trigger: Callable[[], None]
     _waiting: dict[str, _Waiting] = field(default_factory=dict)
     _written: dict[str, _Written] = field(default_factory=dict)
-    on_left: list[Callable[[str], None]] = field(default_factory=list)
-    """Called for pods that no longer wait: deleted, evicted, or bound by another scheduler."""
     _storage: Storage = field(init=False)
 
     def __post_init__(self) -> None:
@@ -112,8 +112,7 @@ class HandOvers:
             node = self._picture.node(one.node)
             if not self._is_assumed(pod, one):
                 del self._waiting[pod]
-                for listener in self.on_left:
-                    listener(pod)
+                self._left(pod)
                 continue
             try:
                 if node is None:

@@ -13,8 +13,8 @@ from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from maar.controller.snapshots.cache import Cache
 from maar.model.plan import Plan
+from maar.model.snapshot import Snapshot
 from maar.session.state import queue_sums
 
 
@@ -48,7 +48,6 @@ class LimitedWrites:
     grow now, or that it may not.
     """
 
-    _cache: Cache
     _bind: Callable[[str, str, str], None]
     _drop: Callable[[str], None]
     _grow: Callable[[str, bool], None]
@@ -61,33 +60,37 @@ class LimitedWrites:
     _held: dict[str, Held] = field(default_factory=dict)
     """Pods that would be bound now."""
 
-    def take(self, plan: Plan) -> None:
+    def take(self, plan: Plan, snapshot: Snapshot) -> None:
         """Find the writes of a plan that must wait. Nothing of the plan has been sent."""
         smaller = [change.job for change in plan.resize if change.after < change.before]
         smaller += [change.job for change in plan.suspend]
         if not plan.evict and not smaller and not self._freeing:
             return
-        snapshot = self._cache.latest
         limits = {queue.name: queue.capability for queue in snapshot.queues.queues if queue.capability}
         if not limits:
             return
-        freeing = {Write(pod=evict.task): self._pod(evict.task, limits) for evict in plan.evict}
-        freeing |= {Write(job=job): self._job(job, 0, limits) for job in smaller}
+        freeing = {Write(pod=evict.task): _pod(snapshot, evict.task, limits) for evict in plan.evict}
+        freeing |= {Write(job=job): _job(snapshot, job, 0, limits) for job in smaller}
         freeing = {write: user for write, user in freeing.items() if user.queues}
-        taking = {Write(pod=bind.task): self._pod(bind.task, limits) for bind in plan.bind}
-        taking |= {Write(job=job): self._job(job, more, limits) for job, more in _larger(plan)}
-        self._find(limits, freeing, taking)
+        taking = {Write(pod=bind.task): _pod(snapshot, bind.task, limits) for bind in plan.bind}
+        taking |= {Write(job=job): _job(snapshot, job, more, limits) for job, more in _larger(plan)}
+        self._find(snapshot, limits, freeing, taking)
         self._freeing.update(freeing)
         self._asked.update(freeing.keys())
 
-    def _find(self, limits: dict[str, dict[str, int]], new: dict[Write, User], taking: dict[Write, User]) -> None:
+    def _find(
+        self,
+        snapshot: Snapshot,
+        limits: dict[str, dict[str, int]],
+        new: dict[Write, User],
+        taking: dict[Write, User],
+    ) -> None:
         """Which of the writes that take room must wait. More may wait than need to, because each answer comes soon."""
         freeing = self._freeing | new
         concerned = {name for user in freeing.values() for name in user.queues}
         concerned &= {name for user in taking.values() for name in user.queues}
         if not concerned:
             return
-        snapshot = self._cache.latest
         sums = queue_sums(snapshot, snapshot.jobs.allocated)
         for name in sorted(concerned):
             used = Counter(snapshot.axes.amounts(sums[snapshot.queues.number[name]].tolist()))
@@ -99,23 +102,6 @@ class LimitedWrites:
                 for write, user in taking.items():
                     if name in user.queues:
                         self._waits[write] = self._waits.get(write, frozenset()) | first
-
-    def _pod(self, task: str, limited: Container[str]) -> User:
-        tasks = self._cache.latest.tasks
-        row = tasks.number[task]
-        return User(self._above(int(tasks.job[row]), limited), Counter(dict(tasks.tasks[row].shape.requests)))
-
-    def _job(self, key: str, more: int, limited: Container[str]) -> User:
-        jobs = self._cache.latest.jobs
-        elastic = jobs.jobs[jobs.number[key]].elastic
-        requests = Counter[str]() if elastic is None else Counter(dict(elastic.shape.requests))
-        return User(self._above(jobs.number[key], limited), Counter({name: n * more for name, n in requests.items()}))
-
-    def _above(self, job: int, limited: Container[str]) -> frozenset[str]:
-        snapshot = self._cache.latest
-        queue = int(snapshot.jobs.queue[job])
-        above = snapshot.queues.path[queue] if queue >= 0 else ()
-        return frozenset(name for q in above if (name := snapshot.queues.queues[q].name) in limited)
 
     def holds(self, pod: str, uid: str, node: str) -> bool:
         """Whether the bind of a pod waits; then it is sent later, or dropped."""
@@ -173,3 +159,24 @@ def _larger(plan: Plan) -> Iterator[tuple[str, int]]:
     """The elastic jobs that grow or start, and by how many workers."""
     yield from ((change.job, change.after - change.before) for change in plan.resize if change.after >= change.before)
     yield from ((change.job, change.size) for change in plan.resume)
+
+
+def _pod(snapshot: Snapshot, task: str, limited: Container[str]) -> User:
+    tasks = snapshot.tasks
+    row = tasks.number[task]
+    above = _above(snapshot, int(tasks.job[row]), limited)
+    return User(above, Counter(dict(tasks.tasks[row].shape.requests)))
+
+
+def _job(snapshot: Snapshot, key: str, more: int, limited: Container[str]) -> User:
+    row = snapshot.jobs.number[key]
+    elastic = snapshot.jobs.jobs[row].elastic
+    requests = () if elastic is None else elastic.shape.requests
+    return User(_above(snapshot, row, limited), Counter({name: n * more for name, n in requests}))
+
+
+def _above(snapshot: Snapshot, job: int, limited: Container[str]) -> frozenset[str]:
+    """The limited queues above a job."""
+    queue = int(snapshot.jobs.queue[job])
+    above = snapshot.queues.path[queue] if queue >= 0 else ()
+    return frozenset(name for q in above if (name := snapshot.queues.queues[q].name) in limited)

@@ -17,11 +17,14 @@ from typing import NamedTuple
 
 import msgspec
 
-from maar.controller.snapshots.cache import Cache
+from maar.controller.snapshots.cycle import Cycle
+from maar.controller.snapshots.own import Own
+from maar.controller.snapshots.pool_times import PoolTimes
 from maar.kube.kinds.cluster import NODES as NODES_KIND
 from maar.kube.kinds.cluster import QUEUES as QUEUES_KIND
 from maar.kube.kinds.cluster import STATE
 from maar.kube.kinds.status import micro_time_text
+from maar.kube.picture.picture import Picture
 from maar.kube.read import state as stored
 from maar.kube.read.facts import NO_FACTS, write_on_object
 from maar.kube.wire import annotations as known
@@ -29,7 +32,7 @@ from maar.kube.wire.api_resources import CONFIG_MAPS, NODES, QUEUES
 from maar.kube.wire.cluster import ConfigMap
 from maar.kube.write.executor import Create, Outcome, Patch, Work
 from maar.model.facts import About, Fact
-from maar.model.plan import Lock, Plan
+from maar.model.plan import Lock
 
 logger = logging.getLogger("maar.memory")
 
@@ -62,7 +65,8 @@ class Notes(NamedTuple):
 class Memory:
     """Writes what one cycle must tell the next, except for what belongs to a single pod or elastic job."""
 
-    _cache: Cache
+    _picture: Picture
+    _pool_times: PoolTimes
     _submit: Submit
     _trigger: Callable[[], None]
     _namespace: str
@@ -85,10 +89,10 @@ class Memory:
     def _entry(self) -> str:
         return stored.entry_of_shard(self._whole, self._shard)
 
-    def send(self, plan: Plan, now: float) -> None:
+    def send(self, cycle: Cycle) -> None:
         """Write what differs from what the watches show. Of several shards each writes elections and facts of its own
         jobs and queues, locks and facts of its own nodes, and what it knows about the cluster."""
-        is_own = self._cache.own.has_job
+        plan, now, is_own = cycle.plan, cycle.now, cycle.own.has_job
         elect = plan.elect if plan.elect is not None and is_own(plan.elect.job) else None
         by_place: dict[tuple[About, str], list[Fact]] = {}
         whole: list[Fact] = []
@@ -97,8 +101,8 @@ class Memory:
                 by_place.setdefault((fact.about, fact.key), []).append(fact)
             elif fact.about is About.CLUSTER or is_own(fact.key):
                 whole.append(fact)
-        self._send_state(stored.State(elect, self._cache.pool_times.current(), tuple(whole)), now)
-        self._send_notes(plan, by_place, now)
+        self._send_state(stored.State(elect, self._pool_times.current(), tuple(whole)), now, cycle.own)
+        self._send_notes(cycle, by_place)
 
     def due(self) -> float | None:
         """When a write that is not seen has to be tried again."""
@@ -109,13 +113,13 @@ class Memory:
 
     # -- the ConfigMap
 
-    def _send_state(self, state: stored.State, now: float) -> None:
-        seen = self._cache.picture.objects.of(STATE).get(f"{self._namespace}/{STATE.only}")
+    def _send_state(self, state: stored.State, now: float, own: Own) -> None:
+        seen = self._picture.objects.of(STATE).get(f"{self._namespace}/{STATE.only}")
         data, left_out = stored.entries_of(self._entry, state, stored.others_in(seen, self._entry))
         self._tell_left_out(STATE.only, left_out)
         version, shown = ("", dict[str, str]()) if seen is None else (seen.metadata.resource_version, seen.data)
         data = {key: text for key, text in data.items() if text != shown.get(key, EMPTY[key == self._entry])}
-        data.update(self._ended(seen))
+        data.update(self._ended(seen, own))
         if not data:
             self._sent = None
             return
@@ -134,14 +138,14 @@ class Memory:
             logger.warning("too much to remember in %s: %d facts are forgotten with the next restart", where, count)
         self._left_out[where] = count
 
-    def _ended(self, seen: ConfigMap | None) -> dict[str, str]:
+    def _ended(self, seen: ConfigMap | None, own: Own) -> dict[str, str]:
         """Entries of other shards with an election of a job that this process decides for now, without it."""
-        if seen is None or self._cache.own.is_all:
+        if seen is None or own.is_all:
             return {}
         found = {}
         for key in stored.shard_entries(seen, self._whole):
             state = stored.read_entry(seen, key)
-            if key != self._entry and state.elect is not None and self._cache.own.has_job(state.elect.job):
+            if key != self._entry and state.elect is not None and own.has_job(state.elect.job):
                 found[key] = stored.write_state(msgspec.structs.replace(state, elect=None))
         return found
 
@@ -151,8 +155,8 @@ class Memory:
 
     # -- annotations of nodes and queues
 
-    def _send_notes(self, plan: Plan, facts: dict[tuple[About, str], list[Fact]], now: float) -> None:
-        wanted = self._wanted(plan, facts)
+    def _send_notes(self, cycle: Cycle, facts: dict[tuple[About, str], list[Fact]]) -> None:
+        wanted, now = self._wanted(cycle, facts), cycle.now
         self._notes = {place: sent for place, sent in self._notes.items() if place in wanted}
         for place, (notes, shown) in sorted(wanted.items()):
             if all(shown.get(key) == value for key, value in notes.items()):
@@ -166,23 +170,23 @@ class Memory:
                 patch = Patch(path, {"metadata": {"annotations": notes}}, "merge")
                 self._submit(patch, partial(self._note_written, place))
 
-    def _wanted(self, plan: Plan, facts: dict[tuple[About, str], list[Fact]]) -> dict[tuple[About, str], Notes]:
+    def _wanted(self, cycle: Cycle, facts: dict[tuple[About, str], list[Fact]]) -> dict[tuple[About, str], Notes]:
         """The annotations that own nodes and queues should have, and those that they show."""
-        cache, of = self._cache, self._cache.picture.objects.of
-        locks = {lock.node: lock for lock in plan.locks}
+        own, of = cycle.own, self._picture.objects.of
+        locks = {lock.node: lock for lock in cycle.plan.locks}
         nodes, queues = of(NODES_KIND), of(QUEUES_KIND)
-        named = cache.picture.noted.union(locks, (key for about, key in (*facts, *self._notes) if about is About.NODE))
+        named = self._picture.noted.union(locks, (key for about, key in (*facts, *self._notes) if about is About.NODE))
         found: dict[tuple[About, str], Notes] = {}
         for name in named:
-            if name in nodes and cache.own.has_node(name):
+            if name in nodes and own.has_node(name):
                 place = (About.NODE, name)
                 notes = _notes(locks.get(name))
-                if name in cache.latest.nodes.row:  # one that is set aside keeps its facts
+                if name in cycle.snapshot.nodes.row:  # one that is set aside keeps its facts
                     notes.update(self._noted(place, facts))
                 found[place] = Notes(notes, nodes[name].metadata.annotations)
         for name, queue in queues.items():
             place, shown = (About.QUEUE, name), queue.metadata.annotations
-            if (place in facts or known.FACTS in shown or place in self._notes) and cache.own.has_queue(name):
+            if (place in facts or known.FACTS in shown or place in self._notes) and own.has_queue(name):
                 found[place] = Notes(self._noted(place, facts), shown)
         return found
 

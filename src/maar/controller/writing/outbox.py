@@ -13,7 +13,6 @@ from collections.abc import Callable
 from functools import partial
 
 from maar.controller.reporting.reports import Reports
-from maar.controller.reporting.subjects import pod_reference, subject_of
 from maar.controller.reporting.telling import Writes
 from maar.controller.settings.settings import Settings
 from maar.controller.snapshots.cache import Cache
@@ -27,12 +26,13 @@ from maar.controller.writing.provisioning import Provisioning
 from maar.controller.writing.refusals import Refusals, Restless
 from maar.controller.writing.resizes import Resizes
 from maar.kube.client.errors import Conflict, NotFound
+from maar.kube.picture.subjects import subject_of
 from maar.kube.read.state import entry_of
 from maar.kube.wire.api_resources import PODS
-from maar.kube.write.events import EventWriter, Reference
+from maar.kube.wire.references import Reference, pod_reference
+from maar.kube.write.events import EventWriter
 from maar.kube.write.executor import OFTEN, Bind, Delete, Evict, Executor, Failed, Lane, Outcome, Patch, Work
 from maar.kube.write.status import nominates
-from maar.model.plan import Plan
 from maar.model.verdicts import NOMINATED
 
 WITHDRAWN = "Withdrawn"
@@ -74,33 +74,33 @@ class Outbox:
         self.on_given: list[Callable[[str], None]] = []
         """Called for gangs whose pods were bound."""
         self._batches = Batches(self._report_bound)
-        self._refusals = Refusals(cache, trigger)
+        self._refusals = Refusals(cache.picture, trigger)
         self._restless = Restless(cache)
+        left = partial(self._batches.ended, given=False)
         self._hand_overs = HandOvers(
-            cache.picture, self._submit_patch, self._submit_bind, self._give_up_volumes, trigger
+            cache.picture, self._submit_patch, self._submit_bind, self._give_up_volumes, left, trigger
         )
-        self._hand_overs.on_left.append(partial(self._batches.ended, given=False))
-        self.resizes = Resizes(cache, self._submit_patch, events.emit, trigger, self._restless)
-        self._limited = LimitedWrites(cache, self._send_bind, self._drop_bind, self.resizes.grow)
-        self.resizes.waits = self._limited.holds_job
-        self.resizes.on_smaller.append(self._limited.shrunk)
-        self._gates = Gates(cache, self._submit_patch, trigger)
-        self.memory = Memory(cache, self._submit_patch, trigger, settings.namespace, entry_of(settings.scheduler_names))
+        self._limited = LimitedWrites(self._send_bind, self._drop_bind, self._grow)
+        picture, times = cache.picture, cache.pool_times
+        self.resizes = Resizes(picture, times, self._submit_patch, events.emit, trigger, self._restless, self._limited)
+        self._gates = Gates(cache.picture, self._submit_patch, trigger)
+        entry = entry_of(settings.scheduler_names)
+        self.memory = Memory(picture, times, self._submit_patch, trigger, settings.namespace, entry)
 
-    def send(self, plan: Plan, now: float, decided: float | None = None) -> None:
-        """Carry out a plan. The cache has assumed it already, except for sizes, which are assumed here.
+    def send(self, cycle: Cycle, decided: float | None = None) -> None:
+        """Carry out the plan of a cycle. The cache has assumed it already, except for sizes, which are assumed here.
 
         `decided`: when it was decided, by the monotonic clock.
         """
         self._decided = decided
-        self._reports.before(plan)
-        self._limited.take(plan)
-        self.resizes.send(plan, now)
-        self._send_evictions(plan)
-        self._send_binds(plan, now)
-        self._hand_overs.go_on(now)
-        self._gates.send(plan, now)
-        self.memory.send(plan, now)
+        self._reports.before(cycle.plan)
+        self._limited.take(cycle.plan, cycle.snapshot)
+        self.resizes.send(cycle)
+        self._send_evictions(cycle)
+        self._send_binds(cycle)
+        self._hand_overs.go_on(cycle.now)
+        self._gates.send(cycle)
+        self.memory.send(cycle)
         self._decided = None
 
     async def all_sent(self, patience: float) -> None:
@@ -223,7 +223,7 @@ class Outbox:
                 if task is not None:
                     self._refusals.done(task, _uid(work))
                     if isinstance(work, Bind):
-                        self._cache.picture.accept(task, work.uid, work.node)
+                        self._cache.picture.pods.accept(task, work.uid, work.node)
                 if then is not None:
                     then()
 
@@ -250,18 +250,18 @@ class Outbox:
 
     # -- pods
 
-    def _send_binds(self, plan: Plan, now: float) -> None:
+    def _send_binds(self, cycle: Cycle) -> None:
+        plan, jobs = cycle.plan, cycle.snapshot.jobs
         gangs: dict[str, dict[str, str]] = {}
         for bind in plan.bind:
-            gangs.setdefault(self._cache.task(bind.task).job, {})[bind.task] = bind.node
-        jobs = self._cache.latest.jobs
+            gangs.setdefault(cycle.pods[bind.task].job, {})[bind.task] = bind.node
         for job, nodes in gangs.items():
             self._batches.begin(job, nodes, had=int(jobs.ready[jobs.number[job]]))
         for bind in plan.bind:
-            task = self._cache.task(bind.task)
+            task = cycle.pods[bind.task]
             if not self._hand_overs.concerns(bind.task):
                 self._submit_bind(bind.task, task.uid, bind.node)
-            elif claims := self._hand_overs.begin(bind.task, task.uid, bind.node, now):
+            elif claims := self._hand_overs.begin(bind.task, task.uid, bind.node, cycle.now):
                 what = f"waits on {bind.node} for the volumes of its claims: {', '.join(claims)}"
                 self._events.emit(pod_reference(bind.task, task.uid), "Normal", "WaitForVolumes", what)
                 # A successor keeps the room by this: tenants can write the claim's annotation, but not this field.
@@ -272,7 +272,7 @@ class Outbox:
     def _report_bound(self, batch: Batch) -> None:
         if batch.whole:
             self._restless.started(batch.job)
-        if (subject := subject_of(self._cache, batch.job)) is not None:
+        if (subject := subject_of(self._cache.picture, self._cache.latest, batch.job)) is not None:
             # Thousands of pods that are jobs of their own may have one owner: it gets one event, with a count.
             of_owner = bool(batch.alone) and subject.tells.kind != PODS.kind
             self._events.emit(subject.tells, "Normal", "Scheduled", ONE_BOUND if of_owner else f"{batch}")
@@ -294,10 +294,13 @@ class Outbox:
             emit = partial(self._events.emit, *told)
         self._submit(Bind(seen, node, () if assumed is None else assumed.chosen), pod, emit)
 
+    def _grow(self, job: str, may: bool) -> None:
+        self.resizes.grow(job, may)
+
     def _drop_bind(self, pod: str) -> None:
         """The room in its queue is not there: decide about the pod again."""
         self._batches.ended(pod, given=False)
-        self._cache.forget(pod)
+        self._cache.picture.assumed.forget(pod)
         self._trigger()
 
     def _tells_itself(self, pod: str) -> bool:
@@ -305,7 +308,7 @@ class Outbox:
         task = self._cache.find(pod)
         if task is None or not self._cache.picture.is_alone(task.job):
             return False
-        subject = subject_of(self._cache, task.job)
+        subject = subject_of(self._cache.picture, self._cache.latest, task.job)
         return subject is not None and subject.tells == pod_reference(pod, task.uid)
 
     def _submit_patch(self, patch: Work, then: Callable[[Outcome], None], lane: Lane = Lane.FIRST) -> None:
@@ -321,12 +324,12 @@ class Outbox:
         self._batches.ended(pod, given=False)
         regarding = pod_reference(pod, self._cache.picture.assumed[pod].uid)
         self._events.emit(regarding, "Warning", "FailedScheduling", why)
-        self._cache.forget(pod)
+        self._cache.picture.assumed.forget(pod)
         self._trigger()
 
-    def _send_evictions(self, plan: Plan) -> None:
-        for evict in plan.evict:
-            task = self._cache.task(evict.task)
+    def _send_evictions(self, cycle: Cycle) -> None:
+        for evict in cycle.plan.evict:
+            task = cycle.pods[evict.task]
             seen = self._cache.picture.pod(evict.task)
             if seen is None or seen.metadata.uid != task.uid:
                 self._limited.evicted(evict.task, accepted=True)

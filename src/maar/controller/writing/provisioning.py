@@ -18,15 +18,15 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from maar.controller.reporting.subjects import subject_of
 from maar.controller.snapshots.cache import Cache
 from maar.kube.client.errors import NotFound
 from maar.kube.kinds.cluster import PODS as PODS_KIND
 from maar.kube.kinds.cluster import PROVISIONING_REQUESTS
+from maar.kube.picture.subjects import subject_of
 from maar.kube.wire import annotations as known
 from maar.kube.wire.api_resources import PODS
 from maar.kube.wire.provisioning import ProvisioningRequest
-from maar.kube.write.events import Reference
+from maar.kube.wire.references import Reference
 from maar.kube.write.outcomes import Failed, Outcome
 from maar.kube.write.provisioning import MOST_SETS, AskForNodes, PodSet, Withdraw, request_name
 from maar.kube.write.work import Patch, Work
@@ -227,7 +227,7 @@ class Provisioning:
 
     def _go_on(self, job: str, found: list[Asked], now: float) -> float | None:
         number = self._cache.latest.jobs.number.get(job)
-        subject = subject_of(self._cache, job)
+        subject = subject_of(self._cache.picture, self._cache.latest, job)
         if number is None or subject is None:
             del self._lacking[job]
             self._withdraw(job, found)

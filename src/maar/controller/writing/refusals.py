@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from maar.controller.snapshots.cache import Cache
 from maar.kube.client.backoff import Backoff
 from maar.kube.kinds.cluster import PODS
+from maar.kube.picture.picture import Picture
 
 FIRST, MOST = 1.0, 60.0
 """Seconds; tuned by hand."""
@@ -31,8 +32,8 @@ MANY = 1000
 class Refusals:
     """Forgets assumptions whose writes were refused."""
 
-    def __init__(self, cache: Cache, trigger: Callable[[], None]) -> None:
-        self._cache = cache
+    def __init__(self, picture: Picture, trigger: Callable[[], None]) -> None:
+        self._picture = picture
         self._trigger = trigger
         self._dice = random.Random(0)
         self._waits: dict[tuple[str, str], Backoff] = {}
@@ -53,14 +54,14 @@ class Refusals:
         self._waits.pop((pod, uid), None)
 
     def _forget(self, pod: str, uid: str) -> None:
-        assumed = self._cache.picture.assumed.get(pod)
+        assumed = self._picture.assumed.get(pod)
         if assumed is None or assumed.uid == uid:  # Otherwise it is a later pod of the same name.
-            self._cache.forget(pod)
+            self._picture.assumed.forget(pod)
             self._trigger()
 
     def _tidy(self) -> None:
         if len(self._waits) >= MANY:
-            pods = self._cache.picture.objects.of(PODS)
+            pods = self._picture.objects.of(PODS)
             self._waits = {key: wait for key, wait in self._waits.items() if key[0] in pods}
 
 

@@ -20,17 +20,20 @@ from typing import NamedTuple
 import msgspec
 
 from maar.controller.reporting.pace import Pace
-from maar.controller.reporting.subjects import of_elastic
-from maar.controller.snapshots.cache import Cache
+from maar.controller.snapshots.cycle import Cycle
+from maar.controller.snapshots.pool_times import PoolTimes
+from maar.controller.writing.limits import LimitedWrites
 from maar.controller.writing.refusals import Restless
 from maar.kube.client.errors import Conflict, NotFound
 from maar.kube.kinds import Identity
 from maar.kube.kinds.elastic import Kept, write_reserved
 from maar.kube.kinds.kind import Wanted
 from maar.kube.picture.elastic_jobs import ElasticJob, Untrue
+from maar.kube.picture.picture import Picture
+from maar.kube.picture.subjects import of_elastic
 from maar.kube.read.elastic import AssumedJob
 from maar.kube.wire import annotations as known
-from maar.kube.write.events import Reference
+from maar.kube.wire.references import Reference
 from maar.kube.write.executor import OFTEN, Done, Failed, Outcome, Work
 from maar.kube.write.resize import AnnotateJob, ChangeJob
 from maar.model.elastic import Past
@@ -74,11 +77,13 @@ class Prepared(NamedTuple):
 class Resizes:
     """Carries out the decisions of a plan about elastic jobs."""
 
-    _cache: Cache
+    _picture: Picture
+    _pool_times: PoolTimes
     _submit: Submit
     _emit: Emit
     _trigger: Callable[[], None]
     _restless: Restless
+    _limited: LimitedWrites
     _dodged: Counter[str] = field(default_factory=Counter)
     """For how many decisions in a row a job had changed before it could be made smaller."""
     _noted: dict[str, Target] = field(default_factory=dict)
@@ -92,26 +97,23 @@ class Resizes:
     """Starts and scale-outs that wait for halts and scale-ins, by job."""
     on_written: list[Callable[[ElasticJob, Change, ChangeJob], None]] = field(default_factory=list)
     """Called for changes that were written."""
-    on_smaller: list[Callable[[str, bool], None]] = field(default_factory=list)
-    """Called for each halt and scale-in: the job, and whether it was written."""
-    waits: Callable[[str], bool] = field(default_factory=lambda: lambda job: False)
-    """Whether a job may not grow yet; then `grow` is called."""
 
-    def send(self, plan: Plan, now: float) -> None:
+    def send(self, cycle: Cycle) -> None:
         """Carry out a plan's sizes, reserved room and notes."""
-        self._cache.pool_times.decide(plan, now)
-        for key in (key for key, changed in self._cache.changed.items() if changed is None):
+        plan, now = cycle.plan, cycle.now
+        self._pool_times.decide(plan, now)
+        for key in (key for key, changed in cycle.changed.items() if changed is None):
             self._noted.pop(key, None)
             self._dodged.pop(key, None)
-        notes = self._notes(plan)
+        notes = self._notes(cycle)
         down, up = changes(plan)
-        isolated = self._cache.picture.problems.isolated
+        isolated = self._picture.problems.isolated
         for change in down:
             sent = False
             with isolated(RESIZE, change.job):
                 sent = self._go_down(change, notes)
             if not sent:
-                self._tell_smaller(change.job, written=False)
+                self._limited.shrunk(change.job, accepted=False)
         for change in up:
             with isolated(RESIZE, change.job):
                 prepared = self._prepare(change, notes)
@@ -147,21 +149,17 @@ class Resizes:
                 self._dodged[change.job] += isinstance(outcome.error, Conflict)
             else:
                 self._dodged.pop(change.job, None)
-            self._tell_smaller(change.job, written=not isinstance(outcome, Failed))
+            self._limited.shrunk(change.job, accepted=not isinstance(outcome, Failed))
             self._go_up()
 
         self._submit(prepared.work, arrived)
         return True
 
-    def _tell_smaller(self, job: str, written: bool) -> None:
-        for listener in self.on_smaller:
-            listener(job, written)
-
     def _go_up(self) -> None:
         """Send starts and scale-outs, unless a halt or scale-in is not done yet."""
         if self._going_down:
             return
-        for job in [job for job in self._waiting if not self.waits(job)]:
+        for job in [job for job in self._waiting if not self._limited.holds_job(job)]:
             prepared = self._waiting.pop(job)
             self._submit(prepared.work, partial(self._grown, job, prepared))
 
@@ -190,13 +188,13 @@ class Resizes:
     def _cancel(self, job: str) -> None:
         prepared = self._waiting.pop(job)
         self._noted.pop(job, None)
-        self._cache.forget_job(prepared.identity)
-        self._cache.pool_times.settle(job, made=False)
+        self._picture.elastic.assumed.forget(prepared.identity)
+        self._pool_times.settle(job, made=False)
 
     def _prepare(self, change: Change, notes: dict[str, Note], *, firm: bool = False) -> Prepared | None:
-        found = self._cache.picture.elastic_job(change.job)
+        found = self._picture.elastic_job(change.job)
         if found is None:
-            self._cache.pool_times.settle(change.job, made=False)
+            self._pool_times.settle(change.job, made=False)
             return None
         note = notes.pop(change.job, Note(found.standing.reserved, {}))
         self._keep(change.job, note)
@@ -207,7 +205,7 @@ class Resizes:
         kept = kept_after(found, change)
         size = standing.size if change.size is None else change.size
         wanted = Wanted(size, change.suspended, kept, note.annotations, firm)
-        resource, before = of_elastic(self._cache.picture, found).resource, (standing.size, standing.suspended)
+        resource, before = of_elastic(self._picture, found).resource, (standing.size, standing.suspended)
         work = ChangeJob(found.kind, resource, found.item, found.spec, found.made, before, wanted)
         assumed = self._assume(found, wanted.size, wanted.suspended, kept, note.reserved)
 
@@ -221,13 +219,13 @@ class Resizes:
         if isinstance(outcome, Failed):
             self._noted.pop(job, None)
             if assumed is not None:
-                self._cache.forget_job(identity)
+                self._picture.elastic.assumed.forget(identity)
         elif outcome.version and assumed is not None:
-            self._cache.picture.elastic.wrote(identity, assumed, outcome.version)
+            self._picture.elastic.wrote(identity, assumed, outcome.version)
 
     def _report(self, found: ElasticJob, change: Change, work: ChangeJob, outcome: Outcome) -> None:
-        regarding = of_elastic(self._cache.picture, found).reference
-        self._cache.pool_times.settle(change.job, made=isinstance(outcome, Done))
+        regarding = of_elastic(self._picture, found).reference
+        self._pool_times.settle(change.job, made=isinstance(outcome, Done))
         if isinstance(outcome, Done):
             self._emit(regarding, "Normal", *_event_of(work, change))
             for listener in self.on_written:
@@ -240,24 +238,24 @@ class Resizes:
 
     def _assume(self, found: ElasticJob, size: int, suspended: bool, kept: Kept, reserved: Reserved) -> AssumedJob:
         assumed = AssumedJob(found.item.metadata.uid, size, suspended, kept, reserved)
-        self._cache.picture.elastic.assume(found.identity, assumed)
+        self._picture.elastic.assumed.assume(found.identity, assumed)
         return assumed
 
     # -- notes and reserved room
 
-    def _notes(self, plan: Plan) -> dict[str, Note]:
+    def _notes(self, cycle: Cycle) -> dict[str, Note]:
+        plan, jobs = cycle.plan, cycle.snapshot.jobs
         reserved: dict[str, dict[str, int]] = {}
         for reserve in plan.reserve:
             of = reserved.setdefault(reserve.job, {})
             of[reserve.place] = of.get(reserve.place, 0) + reserve.count
-        jobs = self._cache.latest.jobs
         before = {job.key for job in jobs.jobs if job.elastic is not None and job.elastic.reserved}
-        before = {job for job in before if self._cache.own.has_job(job)}
+        before = {job for job in before if cycle.own.has_job(job)}
         targets = {target.job: target for target in plan.targets if self._noted.get(target.job) != target}
         found: dict[str, Note] = {}
         for key in sorted(reserved.keys() | before | targets.keys()):
-            with self._cache.picture.problems.isolated(RESIZE, key):
-                job = self._cache.picture.elastic_job(key)
+            with self._picture.problems.isolated(RESIZE, key):
+                job = self._picture.elastic_job(key)
                 if job is not None:
                     kept = tuple(sorted(reserved.get(key, {}).items()))
                     found[key] = Note(kept, self._annotations(job, kept, targets.get(key)), targets.get(key))
@@ -285,28 +283,28 @@ class Resizes:
             if not note.annotations:
                 self._keep(job, note)
             elif known.HOLDS in note.annotations or self._pace.take(now):
-                with self._cache.picture.problems.isolated(RESIZE, job):
+                with self._picture.problems.isolated(RESIZE, job):
                     self._write_note(job, note)
             else:
                 self._has_notes = True
 
     def _correct_notes(self, now: float) -> None:
         """Write the truth on jobs whose owner has suspended them, or has taken them from Maar."""
-        untrue = self._cache.picture.elastic.untrue
+        untrue = self._picture.elastic.untrue
         for place, found in sorted(untrue.items(), key=lambda item: item[0][1]):
             if not self._pace.take(now):
                 self._has_notes = True
                 return
             del untrue[place]
             # What was noted before is not on the object any more.
-            for job in [job for job in self._noted if self._cache.picture.elastic_job(job) is None]:
+            for job in [job for job in self._noted if self._picture.elastic_job(job) is None]:
                 del self._noted[job]
 
             def done(outcome: Outcome, found: Untrue = found) -> None:
                 if isinstance(outcome, Failed):  # unless a watch has shown it since, which looks again
                     untrue.setdefault(found.owner.place, found)
 
-            path = self._cache.picture.path(found.owner.kind, found.owner.item)
+            path = self._picture.path(found.owner.kind, found.owner.item)
             self._submit(AnnotateJob(path, found.notes), done)
 
     def _keep(self, job: str, note: Note) -> None:
@@ -316,7 +314,7 @@ class Resizes:
             self._noted[job] = note.target
 
     def _write_note(self, key: str, note: Note) -> None:
-        found = self._cache.picture.elastic_job(key)
+        found = self._picture.elastic_job(key)
         if found is None:
             return
         self._keep(key, note)
@@ -324,7 +322,7 @@ class Resizes:
         if known.HOLDS in note.annotations:
             assumed = self._assume(found, standing.size, standing.suspended, standing.kept, note.reserved)
         self._submit(
-            AnnotateJob(of_elastic(self._cache.picture, found).path, note.annotations),
+            AnnotateJob(of_elastic(self._picture, found).path, note.annotations),
             lambda outcome: self._settle(key, found.identity, assumed, outcome),
         )
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from maar.kube.client.api import Api
 from maar.kube.client.errors import NotFound, ServerFault
+from maar.kube.client.reader import Reader
 from maar.kube.kinds import WATCHED, AnyKind
 from maar.kube.wire.api_resources import Resource
 from maar.kube.wire.base import Object
@@ -26,7 +26,7 @@ class _ResourceList(msgspec.Struct):
     resources: list[_Served] | None = None
 
 
-async def served(api: Api, kinds: Iterable[AnyKind] = WATCHED) -> dict[AnyKind, Resource[Object]]:
+async def served(api: Reader, kinds: Iterable[AnyKind] = WATCHED) -> dict[AnyKind, Resource[Object]]:
     """The served kinds, each in its newest served version; of two kinds with the same name, the first in the table."""
     wanted = [(kind, resource) for kind in kinds for resource in (kind.resource, *kind.older)]
     roots = sorted({resource.root for _, resource in wanted})
@@ -42,7 +42,7 @@ async def served(api: Api, kinds: Iterable[AnyKind] = WATCHED) -> dict[AnyKind, 
     return found
 
 
-async def _plurals(api: Api, root: str) -> set[str]:
+async def _plurals(api: Reader, root: str) -> set[str]:
     """The plural names in one version of an API group; empty if the server does not serve it."""
     try:
         body = await api.get(root)

@@ -22,9 +22,9 @@ from contextlib import aclosing
 from dataclasses import InitVar, dataclass, field
 from typing import Generic, TypeVar
 
-from maar.kube.client.api import PAGE, Api
 from maar.kube.client.backoff import Backoff, happens
 from maar.kube.client.errors import ApiError, Gone, NotFound, ServerFault
+from maar.kube.client.reader import PAGE, Reader
 from maar.kube.client.streams import Broken
 from maar.kube.wire.api_resources import Resource
 from maar.kube.wire.base import Object
@@ -99,7 +99,7 @@ class Counts:
 class Informer(Generic[T]):
     """Feeds `sink` with all objects of a kind; `run` it as a task."""
 
-    api: Api
+    api: Reader
     resource: Resource[T]
     _sink: Callable[[Delta[T]], None]
     namespace: str | None = None

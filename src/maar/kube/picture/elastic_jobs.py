@@ -16,6 +16,7 @@ from maar.kube.kinds import AnyJobKind, Identity, owner_kinds
 from maar.kube.kinds.elastic import MOST, NOTES, ElasticSpec, notes_while_not_ours
 from maar.kube.kinds.gang import GangSpec
 from maar.kube.kinds.kind import JobKind, created
+from maar.kube.picture.assumed import Assumptions
 from maar.kube.picture.groups import Groups
 from maar.kube.picture.owners import Owner, Owners
 from maar.kube.picture.store import Store
@@ -54,9 +55,7 @@ class ElasticJobs:
     """Jobs by their own identity, whichever gang stands for them."""
 
     def __init__(self, store: Store, owners: Owners, groups: Groups, dirty: set[Identity]) -> None:
-        self.assumed: dict[Identity, AssumedJob] = {}
-        self._written: dict[Identity, AssumedJob] = {}
-        """What the API server accepted last, until the object shows it."""
+        self.assumed: Assumptions[Identity, AssumedJob] = Assumptions(self._mark)
         self._store = store
         self._owners = owners
         self._groups = groups
@@ -200,26 +199,10 @@ class ElasticJobs:
         made_for = islice(created(kind, item), 2 * MOST)  # objects count too: a JobSet may ask for Jobs without pods
         return [unborn(pod, key) for pod in islice((each for each in made_for if isinstance(each, Pod)), MOST)]
 
-    def assume(self, identity: Identity, assumed: AssumedJob) -> None:
-        """Lay over a job what was decided for it."""
-        if self.assumed.get(identity) != assumed:
-            self.assumed[identity] = assumed
-            self._mark(identity)
-
     def wrote(self, identity: Identity, assumed: AssumedJob, version: str) -> None:
         """What was assumed is in this version of the object; later versions count as they are."""
-        self._written[identity] = written = msgspec.structs.replace(assumed, written=version)
-        if self.assumed.get(identity, assumed) == assumed:
-            self.assumed[identity] = written
+        self.assumed.accept(identity, assumed, msgspec.structs.replace(assumed, written=version))
         self._see(identity)
-
-    def forget(self, identity: Identity) -> None:
-        """What was assumed last did not come true. What was written before counts until the object shows it."""
-        if self.assumed.pop(identity, None) is not None:
-            self._mark(identity)
-            if (written := self._written.get(identity)) is not None:
-                self.assumed[identity] = written
-                self._see(identity)
 
     # -- which gang stands for which job
 
@@ -250,17 +233,12 @@ class ElasticJobs:
 
     def _see(self, identity: Identity) -> None:
         """What was assumed about a job, or written, goes once its object says so itself."""
-        assumed, written = self.assumed.get(identity), self._written.get(identity)
-        if assumed is None and written is None:
-            return
         gang, item = self._gangs.get(identity), self._item(identity)
         version = "" if item is None else item.metadata.resource_version
-        if written is not None and (gang is None or is_seen(gang.elastic, gang.uid, version, written)):
-            del self._written[identity]
-        if assumed is not None and (gang is None or is_seen(gang.elastic, gang.uid, version, assumed)):
-            if gang is not None and gang.elastic is not None and laid_over(gang.elastic, assumed) != gang.elastic:
-                self._mark(identity)
-            del self.assumed[identity]
+        gone = self.assumed.confirm(identity, lambda a: gang is None or is_seen(gang.elastic, gang.uid, version, a))
+        spec = None if gang is None else gang.elastic
+        if gone is not None and spec is not None and laid_over(spec, gone) != spec:
+            self._mark(identity)
 
     def _item(self, identity: Identity) -> Any:
         source = identity.source

@@ -1,8 +1,8 @@
 """The picture: what watches or files have shown, and the model it makes, kept up to date object by object.
 
 `put` and `drop` take objects in and out; `take` gives a cycle the jobs that changed since the last one. What has been
-decided but not yet seen (a bind on its way, a nomination) is laid over the pods as `assumed`, so that the next decision
-knows it; so is a resize over its elastic job. `maar plan` fills a fresh picture from files and takes its cluster.
+decided but not yet seen is laid over pods and elastic jobs as `assumed`, so that the next decision knows it. `maar
+plan` fills a fresh picture from files and takes its cluster.
 
 This is the front, which says what an object matters to. Behind it are parts, each of which knows only those above it:
 
@@ -28,12 +28,13 @@ import msgspec
 from maar.kube.kinds import ALONE, JOB_KINDS, AnyKind, Identity
 from maar.kube.kinds import cluster as kinds
 from maar.kube.kinds.kind import JobKind, PodGroupKind
+from maar.kube.picture.assumed import Assumed, Assumptions
 from maar.kube.picture.elastic_jobs import ElasticJob, ElasticJobs
 from maar.kube.picture.gangs import Gangs
 from maar.kube.picture.groups import Groups
 from maar.kube.picture.images import Images
 from maar.kube.picture.owners import Owner, Owners
-from maar.kube.picture.pods import Assumed, Pods
+from maar.kube.picture.pods import Pods
 from maar.kube.picture.problems import Problems
 from maar.kube.picture.roster import Roster
 from maar.kube.picture.siblings import Siblings
@@ -106,7 +107,7 @@ class Picture:
         self.objects = Store()
         self.served: dict[AnyKind, Resource[Object]] = {}
         """The version of each kind that the API server serves, where it has been asked."""
-        self.assumed: dict[str, Assumed] = {}
+        self.assumed: Assumptions[str, Assumed] = Assumptions(lambda pod: self.pods.dirty.add(pod))
         """What was decided for pods and is not seen yet."""
         of = self.objects.of
         self.storage = Storage(
@@ -128,12 +129,12 @@ class Picture:
         self._groups = Groups(self.owners, self.problems, scheduler_names)
         self.elastic = ElasticJobs(self.objects, self.owners, self._groups, self._dirty)
         self._roster = Roster(self._groups, self._dirty)
-        self._pods = Pods(
+        self.pods = Pods(
             self.objects, self.assumed, self._around.nodes, self._images, self.storage, self.owners, self._groups,
             self._roster, self.problems, scheduler_names,
         )  # fmt: skip
         self._gangs = Gangs(
-            self._groups, self._roster, self._pods, self.elastic, self._images, self._siblings, self.problems,
+            self._groups, self._roster, self.pods, self.elastic, self._images, self._siblings, self.problems,
             Learning(knowledge), self._dirty, settling,
         )  # fmt: skip
 
@@ -202,23 +203,19 @@ class Picture:
             self._around.rebuild = True
             return True
 
-    def confirm(self, pod: Pod) -> bool:
-        """A bind that was assumed is seen: false if it is not just that, and the pod must be put in as any other."""
-        return self._pods.confirm(pod)
-
     def can_wait(self, kind: AnyKind, before: Object | None, after: Object) -> bool:
         """Whether what was just put in helps no job yet: a pod of a gang that lacks others, or a group's new status."""
         if isinstance(after, Pod):
-            return before is None and after.key not in self._pods.dirty
+            return before is None and after.key not in self.pods.dirty
         return before is not None and isinstance(kind, PodGroupKind) and _same(before, after, status=True)
 
     def read_short(self) -> None:
         """Gangs that lack pods have lacked them for a while: read them, so that their owners learn it."""
-        self._pods.dirty.update(self._roster.short())
+        self.pods.dirty.update(self._roster.short())
 
     def read_again(self, pods: Iterable[str]) -> None:
         """Something that these pods depend on has changed, which no watch shows."""
-        self._pods.dirty.update(pods)
+        self.pods.dirty.update(pods)
 
     def measured(self, loads: Iterable[Load]) -> None:
         """The real load of nodes, as monitoring other than the metrics API has measured it; replaces all figures."""
@@ -229,18 +226,6 @@ class Picture:
         return self._gangs.learn()
 
     # -- what was decided
-
-    def assume(self, pod: str, assumed: Assumed) -> None:
-        """Lay over a pod what was decided for it."""
-        self._pods.assume(pod, assumed)
-
-    def forget(self, pod: str) -> None:
-        """What was assumed last about a pod did not come true."""
-        self._pods.forget(pod)
-
-    def accept(self, pod: str, uid: str, node: str) -> None:
-        """The API server has accepted a bind, which counts until the object shows it."""
-        self._pods.accept(pod, uid, node)
 
     def make_again(self, job: str) -> None:
         """Make a job again although nothing of it has changed."""
@@ -258,17 +243,17 @@ class Picture:
 
     def take(self, now: float) -> Update:
         """The jobs that changed since the last time, and everything else."""
-        if self._pods.outdated:
+        if self.pods.outdated:
             self._gangs.mark_all()
-        self._pods.read(now)
-        self._around.close_nodes(self._pods.full_nodes())
-        self.elastic.read_workers(self._pods.shapes)
-        self._roster.mark(self._around.cover(self._pods.members.values()))
-        self._roster.mark(self._siblings.concerned(self._pods.members.values()))
+        self.pods.read(now)
+        self._around.close_nodes(self.pods.full_nodes())
+        self.elastic.read_workers(self.pods.shapes)
+        self._roster.mark(self._around.cover(self.pods.members.values()))
+        self._roster.mark(self._siblings.concerned(self.pods.members.values()))
         changed = self._gangs.take(now, self._around.covered)
         around = self._around.take(now)
         # Last: what a cycle that fails has not made of it is left to the next.
-        self._pods.outdated = False
+        self.pods.outdated = False
         rebuild, self._around.rebuild = self._around.rebuild, False
         return Update(around, changed, rebuild)
 
@@ -317,7 +302,7 @@ class Picture:
 
     def pod(self, key: str) -> Pod | None:
         """A pod as the last decision saw it; watches may have shown more since."""
-        found = self._pods.members.get(key)
+        found = self.pods.members.get(key)
         return None if found is None else found.pod
 
     def node(self, name: str) -> Node | None:
@@ -344,7 +329,7 @@ class Picture:
             return None if item is None else Owner.of(identity.source, item)
         if (group := self.group_of(job)) is not None:
             return self.owners.submitted(identity.namespace, group.item.metadata.owner_references)
-        members = (self._pods.members.get(pod) for pod in self._roster.pods(identity))
+        members = (self.pods.members.get(pod) for pod in self._roster.pods(identity))
         found = [
             self.owners.submitted(identity.namespace, m.pod.metadata.owner_references) for m in members if m is not None
         ]
@@ -365,7 +350,7 @@ class Picture:
 
     def _note(self, kind: AnyKind, key: str, before: Any, after: Any) -> bool:
         if kind is kinds.PODS:
-            self._pods.note(key, before, after)
+            self.pods.note(key, before, after)
         elif kind is kinds.NODES:
             return self._note_node(key, after)
         elif isinstance(kind, PodGroupKind):
@@ -374,7 +359,7 @@ class Picture:
             return self._note_job(kind, before, after)
         elif kind in STORAGE_KINDS:
             pods = self.storage.note(kind, key, before, after)
-            self._pods.dirty.update(pods)
+            self.pods.dirty.update(pods)
             return bool(pods) or self.storage.stale
         elif kind is kinds.QUEUES:
             if before is not None and after is not None and _same(without_facts(before), without_facts(after)):
@@ -392,22 +377,22 @@ class Picture:
         elif kind is kinds.SHARDS:
             return before is None or after is None or before.spec != after.spec
         else:
-            self._pods.outdated |= kind in (kinds.PRIORITY_CLASSES, kinds.NAMESPACES)
+            self.pods.outdated |= kind in (kinds.PRIORITY_CLASSES, kinds.NAMESPACES)
             self._around.note()
         return True
 
     def _note_node(self, key: str, after: wire.Node | None) -> bool:
         was_there = key in self._around.nodes
         changed = self._around.note_node(key, after)
-        self._pods.node_changed(key)
+        self.pods.node_changed(key)
         if was_there != (key in self._around.nodes):
-            self._pods.node_came_or_went()
+            self.pods.node_came_or_went()
         return changed
 
     def _note_images(self, node: str, images: Iterable[wire.Image] | None) -> bool:
         """The images of a node changed; false if no pod uses one of those that came or went."""
         users = self._images.note(node, images)
-        self._pods.redraft({user for user in users if isinstance(user, str)})
+        self.pods.redraft({user for user in users if isinstance(user, str)})
         self._dirty.update(user for user in users if isinstance(user, Identity))
         return self._images.stale
 
@@ -417,7 +402,7 @@ class Picture:
         if change is None:
             return False
         jobs = self.elastic.note_group(*change)
-        self._pods.dirty.update(self._roster.restated(change, jobs))
+        self.pods.dirty.update(self._roster.restated(change, jobs))
         self._dirty.add(change.identity)
         return True
 
@@ -432,12 +417,12 @@ class Picture:
         outer = {o.place: o for chain in chains for o in chain[1:]}
         changes = [c for o in (owner, *inside, *outer.values()) for c in self._groups.note_job(o)]
         if before is None or after is None or any((c.was is None) != (c.made is None) or _turned(c) for c in changes):
-            self._pods.dirty.update(self.owners.pods_naming((owner, *inside)))
+            self.pods.dirty.update(self.owners.pods_naming((owner, *inside)))
         if before is None or after is None or before.metadata.owner_references != after.metadata.owner_references:
             # PodGroups that it owns may belong to another job now.
             jobs = {o.identity() for o in (owner, *inside, *outer.values())}
             moved = self.elastic.mark_moved(jobs)
-            self._pods.dirty.update(self._roster.all_pods(moved, jobs) if moved else ())
+            self.pods.dirty.update(self._roster.all_pods(moved, jobs) if moved else ())
         if (turned := _hold(before) != _hold(after)) and before is not None and after is not None:
             self._roster.mark(self.owners.pods_naming((owner, *inside)))  # its pods may be gangs of one
         seen = [self.elastic.note_job(*change) for change in changes]

@@ -1,14 +1,7 @@
 """Pods: objects to members, with decisions that are not yet seen laid over them.
 
 A part of the picture. Watches and decisions mark pods as `dirty`; once a cycle these are read, and entered in `roster`.
-A bind of ours that a watch shows is confirmed in place: it changes nothing that a decision sees. The life of an
-assumption about a pod:
-
-    assume --> laid over whenever the pod is read --> gone: its object shows it, or more (`confirm`, `read`)
-                                                  --> gone: it did not come true (`forget`), or the pod is another
-
-A bind that the API server accepted is never forgotten before its object shows it: an eviction that is decided in the
-meantime and fails leaves the pod bound.
+A bind of ours that a watch shows is confirmed in place: it changes nothing that a decision sees.
 """
 
 from __future__ import annotations
@@ -17,10 +10,9 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 
-import msgspec
-
 from maar.kube.kinds import ALONE, Identity
 from maar.kube.kinds.cluster import NAMESPACES, PODS, PRIORITY_CLASSES
+from maar.kube.picture.assumed import Assumed, Assumptions
 from maar.kube.picture.groups import Groups
 from maar.kube.picture.images import Images
 from maar.kube.picture.owners import Owners
@@ -43,22 +35,12 @@ from maar.model.shapes import Shape
 from maar.model.tasks import UNBORN, Status
 
 
-class Assumed(msgspec.Struct, frozen=True):
-    """The state of a pod once all decisions are carried out."""
-
-    uid: str
-    status: Status
-    node: str = ""
-    chosen: tuple[tuple[str, str], ...] = ()
-    """What counters chose there (`Bind.chosen`)."""
-
-
 @dataclass(eq=False, slots=True)
 class Pods:
     """All pods that count, as last read."""
 
     _store: Store
-    _assumed: dict[str, Assumed]
+    assumed: Assumptions[str, Assumed]
     _nodes: Mapping[str, Node]
     _images: Images
     _storage: Storage
@@ -83,8 +65,6 @@ class Pods:
     """Pods whose requests are unknown and that take room, with their nodes."""
     _filling: dict[str, str] = field(default_factory=dict)
     """Pods that take all of a resource on their nodes, because what they request cannot be read."""
-    _accepted: dict[str, Assumed] = field(default_factory=dict)
-    """Binds that the API server accepted, until the object shows its node."""
     _redraft: set[str] = field(default_factory=set)
     """Pods whose shape must be made again although their object is the same."""
     _unborn: dict[Identity, list[str]] = field(default_factory=dict)
@@ -120,31 +100,18 @@ class Pods:
         self.dirty.update(pods)
         self._redraft.update(pods)
 
-    def assume(self, key: str, assumed: Assumed) -> None:
-        """Lay over a pod what was decided for it."""
-        self._assumed[key] = assumed
-        self.dirty.add(key)
-
-    def forget(self, key: str) -> None:
-        """What was assumed last about a pod did not come true."""
-        if self._assumed.pop(key, None) is not None:
-            self.dirty.add(key)
-            if (bind := self._accepted.get(key)) is not None:
-                self._assumed[key] = bind
-
     def accept(self, key: str, uid: str, node: str) -> None:
         """The API server has accepted a bind. Its object may show that already."""
         pod = self._pods.get(key)
         if pod is not None and pod.metadata.uid == uid and not pod.spec.node_name:
-            known, bind = self._assumed.get(key), Assumed(uid, Status.BOUND, node)
-            self._accepted[key] = bind if known is None else msgspec.structs.replace(bind, chosen=known.chosen)
-            if known is None:
-                self.assume(key, self._accepted[key])
+            known = self.assumed.get(key)
+            bind = Assumed(uid, Status.BOUND, node, () if known is None else known.chosen)
+            self.assumed.accept(key, bind, bind)
 
     def confirm(self, pod: Pod) -> bool:
         """Confirm an assumed bind; false if the pod changed otherwise and must be put in like any other."""
         key = pod.key
-        assumed, before = self._assumed.get(key), self.members.get(key)
+        assumed, before = self.assumed.get(key), self.members.get(key)
         if assumed is None or before is None or key in self.dirty:
             return False
         if assumed.status is not Status.BOUND or assumed.uid != pod.metadata.uid or pod.status.start_time is not None:
@@ -155,8 +122,7 @@ class Pods:
         made.made = before.made
         made.pod = self._pods[key] = pod.slim()
         self.members[key] = made
-        del self._assumed[key]
-        self._accepted.pop(key, None)
+        self.assumed.confirm(key)
         return True
 
     # -- what a cycle reads
@@ -253,14 +219,12 @@ class Pods:
     def _read(self, key: str, now: float, before: Member | None) -> Member | None:
         """One pod; `None` if it does not count."""
         pod = self._pods.get(key)
-        if pod is None or pod.spec.node_name:
-            self._accepted.pop(key, None)
         foreign = pod is not None and self._names is not None and pod.spec.scheduler_name not in self._names
         if pod is None or (not pod.spec.node_name and pod.metadata.deletion_timestamp is not None and not pod.finished):
             self._roster.enter_foreign(key, None)
             self._images.use(key, ())
             if pod is None:
-                self._assumed.pop(key, None)
+                self.assumed.confirm(key)
             return None
         try:
             self._roster.enter_foreign(key, self._groups.identity_of(pod) if foreign else None)
@@ -311,20 +275,12 @@ class Pods:
 
     def _overlaid(self, key: str, made: Member) -> Member:
         """The pod with what was assumed about it, unless its object shows it by now."""
-        assumed = self._assumed.get(key)
-        if assumed is None:
-            return made
-        same = assumed.uid == made.pod.metadata.uid
-        seen = (assumed.status, assumed.node) == (made.status, made.node)
-        later = made.status in (Status.SUCCEEDED, Status.FAILED, Status.RELEASING) or (
-            assumed.status is not Status.RELEASING and made.status is Status.BOUND
-        )
-        if not same or seen or later:
-            del self._assumed[key]
-            self._accepted.pop(key, None)
-            made.chosen = assumed.chosen if same and seen else made.chosen
-            return made
-        made.status, made.node, made.chosen = assumed.status, assumed.node or made.node, assumed.chosen
+        gone = self.assumed.confirm(key, lambda assumed: _is_seen(assumed, made))
+        if gone is not None:
+            if (gone.uid, gone.status, gone.node) == (made.pod.metadata.uid, made.status, made.node):
+                made.chosen = gone.chosen
+        elif (assumed := self.assumed.get(key)) is not None:
+            made.status, made.node, made.chosen = assumed.status, assumed.node or made.node, assumed.chosen
         return made
 
     def _count_choosy(self, of: Member | None, sign: int) -> None:
@@ -334,3 +290,11 @@ class Pods:
                 del self._choosy[of.draft], self._chosen[of.draft]
             elif of.draft not in self._chosen:
                 self._chosen[of.draft] = frozenset(selectors_of(of.draft))
+
+
+def _is_seen(assumed: Assumed, made: Member) -> bool:
+    """Whether a pod shows what was assumed, or more, or is another one."""
+    if assumed.uid != made.pod.metadata.uid or (assumed.status, assumed.node) == (made.status, made.node):
+        return True
+    ends = made.status in (Status.SUCCEEDED, Status.FAILED, Status.RELEASING)
+    return ends or (assumed.status is not Status.RELEASING and made.status is Status.BOUND)

@@ -234,3 +234,12 @@ class Pod(Object, frozen=True):
         if self.status.conditions == other.status.conditions or self.resize_infeasible != other.resize_infeasible:
             return self
         return replace(self, status=replace(self.status, conditions=other.status.conditions))
+
+
+def stage(pod: Object | None) -> str:
+    """The stage of a pod for counting; empty while it is pending."""
+    if not isinstance(pod, Pod) or pod.status.phase == "Pending":
+        return ""
+    if not pod.finished and pod.metadata.deletion_timestamp is not None:
+        return "Leaving"
+    return pod.status.phase

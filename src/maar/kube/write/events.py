@@ -20,8 +20,8 @@ from typing import Any, NamedTuple, TypeVar
 from maar.kube.client.api import Api
 from maar.kube.client.errors import ApiError, Forbidden, NotFound
 from maar.kube.kinds.status import micro_time_text
-from maar.kube.wire.api_resources import EVENTS, Resource
-from maar.kube.wire.base import Object
+from maar.kube.wire.api_resources import EVENTS
+from maar.kube.wire.references import Reference
 from maar.kube.write.turns import Turns
 from maar.model.text import escaped
 
@@ -39,30 +39,11 @@ TEXTS = 3
 """Texts of one reason about one object that are events of their own at once; after that one per `REFILL` seconds. As
 many as changes of a verdict; tuned by hand."""
 ACTION = "Scheduling"
+"""What Maar was doing, which every event must say."""
 NAMESPACE = "default"
 """For events about objects without a namespace."""
-"""What Maar was doing, which every event must say."""
 AT_ONCE, PER_SECOND = 1000.0, 25.0
 """Writes about all objects: at once, and per second after that; tuned by hand."""
-
-
-class Reference(NamedTuple):
-    """The object that an event is about."""
-
-    api_version: str
-    kind: str
-    namespace: str
-    name: str
-    uid: str = ""
-
-    @classmethod
-    def to(cls, resource: Resource[Object], item: Object) -> Reference:
-        namespace = item.namespace if resource.namespaced else ""
-        return cls(resource.api_version, resource.kind, namespace, item.name, item.metadata.uid)
-
-    def document(self) -> dict[str, str]:
-        fields = zip(("apiVersion", "kind", "namespace", "name", "uid"), self, strict=True)
-        return {key: value for key, value in fields if value}
 
 
 @dataclass(slots=True)

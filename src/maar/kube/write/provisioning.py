@@ -18,7 +18,7 @@ from maar.kube.client.errors import AlreadyExists, NotFound
 from maar.kube.wire import annotations as known
 from maar.kube.wire.api_resources import POD_TEMPLATES, PODS, Resource
 from maar.kube.wire.base import Object
-from maar.kube.write.events import Reference
+from maar.kube.wire.references import Reference
 from maar.kube.write.outcomes import Again, Done, Failed
 from maar.kube.write.work import Own
 

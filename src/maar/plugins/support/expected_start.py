@@ -1,7 +1,8 @@
 """When the elected job is expected to start, and on which nodes: the fewest that it needs then.
 
 Running work is expected to end when it promises to, or when half of similar jobs have ended, whichever is sooner. What
-has run longer than that is expected to end when nine in ten have ended; after that nothing is known of it (`Estimate`).
+has run longer than that is expected to end when nine in ten have ended (`Estimate`), and after that in a tenth of the
+time that it has run, again and again: a node on which others had to wait is not given up because its work takes longer.
 So other work may use locked nodes if it ends before the expected start, and locks keep only the nodes that the job
 will use. If nothing says when it can start, nodes on which its pods fit now are kept, and the idlest others that it
 needs once they are empty.
@@ -21,6 +22,12 @@ from maar.model.tasks import Status
 from maar.plugins.support.promises import Beside, fits, promised_ends
 from maar.session.placement import Group
 from maar.session.session import Session
+from maar.session.subgroups import bundles
+
+LONGER = 1.1
+"""Work that takes longer than nine in ten of its kind is expected to take this much longer. Tuned by hand."""
+SOON = 1.0
+"""It ends in a second at the earliest."""
 
 Needs = list[tuple[Group, int]]
 
@@ -38,46 +45,63 @@ class Room(NamedTuple):
     beside: Beside
 
 
+class Ranked(NamedTuple):
+    """The nodes that the job may use at one moment, those on which most tasks of its first group fit first."""
+
+    room: Room
+    nodes: Ints
+    takes: Ints
+    """How many of these tasks each of them takes."""
+
+
 def expected_start(session: Session, needs: Needs, empty: Room, rows: Mask, locked: Mask, most: float) -> Expected:
     """The start of the elected job on some of the nodes `rows`, on which it fits when they are `empty`.
 
     It uses at most the part `most` of these nodes, or as many as it needs when they are empty. Locked nodes come first
     where others are not better.
     """
-    request = session.snapshot.shapes.requests[needs[0][0].shape]
-    idle = fraction(session.capacity.free(Mode.IDLE), request)
+    group, tasks = needs[0]
+    idle = fraction(session.capacity.free(Mode.IDLE), session.snapshot.shapes.requests[group.shape])
+    is_simple = len(needs) == 1 and all(part.subgroup < 0 for part in bundles(needs))
 
-    def ordered(room: Room) -> Ints:
-        """The nodes, those on which most tasks of the first group fit first."""
-        takes = _takes(session, needs[0][0].shape, room)
+    def ranked(room: Room) -> Ranked:
+        takes = _takes(session, group.shape, room)
         order = np.lexsort((np.arange(len(idle)), -idle, ~locked, -takes))
-        return order[rows[order]]
+        order = order[rows[order]]
+        return Ranked(room, order, takes[order])
 
-    def fewest(room: Room, order: Ints) -> int:
-        """How many of the nodes in this order hold the job; more than all if they do not."""
-        return _least(len(order) + 1, lambda n: _fits(session, needs, room, order[:n]))
+    def fewest(found: Ranked, limit: int) -> int:
+        """How many of the first nodes hold the job; more than `limit` if they do not."""
+        if is_simple:
+            return int(np.searchsorted(np.cumsum(found.takes[:limit]), tasks)) + 1
+        end = min(limit, len(found.nodes)) + 1
+        return _least(end, lambda n: _fits(session, needs, found.room, found.nodes[:n]))
 
-    alone = fewest(empty, ordered(empty))
-    limit = max(int(most * rows.sum()), alone)
+    every = int(rows.sum())
+    limit = min(max(int(most * every), fewest(ranked(empty), every)), every)
     running = np.flatnonzero((session.state.status == Status.BOUND) & (session.state.node >= 0))
     ends = likely_ends(session)[running]
 
-    def at(moment: float) -> Room:
+    known: dict[int, Ranked] = {}
+
+    def at(moment: float) -> Ranked:
         gone = running[ends <= moment]
-        free = session.capacity.free(Mode.UNNOMINATED, gone)
-        return Room(free, lambda shape: session.capacity.beside_at_best(shape, gone, proven=True))
+        if len(gone) not in known:
+            free = session.capacity.free(Mode.UNNOMINATED, gone)
+            room = Room(free, lambda shape: session.capacity.beside_at_best(shape, gone, proven=True))
+            known[len(gone)] = ranked(room)
+        return known[len(gone)]
 
     moments = [session.now, *sorted(set(ends[np.isfinite(ends) & (ends > session.now)].tolist()))]
-    first = _least(len(moments), lambda n: _fits(session, needs, room := at(moments[n]), ordered(room)[:limit]))
+    first = _least(len(moments), lambda n: fewest(at(moments[n]), limit) <= limit)
     if first < len(moments):
-        room = at(moments[first])
-        order = ordered(room)
-        return Expected(moments[first], _mask(len(idle), order[: fewest(room, order)]))
+        found = at(moments[first])
+        return Expected(moments[first], _mask(len(idle), found.nodes[: fewest(found, limit)]))
     now = at(-np.inf)
-    order = ordered(now)
-    kept = order[: fewest(empty, order)]
-    open_now = order[:limit][_takes(session, needs[0][0].shape, now)[order[:limit]] > 0]
-    return Expected(None, _mask(len(idle), kept) | _mask(len(idle), open_now))
+    emptied = Ranked(empty, now.nodes, _takes(session, group.shape, empty)[now.nodes])
+    kept = now.nodes[: fewest(emptied, every)]
+    useful = now.nodes[:limit][now.takes[:limit] > 0]
+    return Expected(None, _mask(len(idle), kept) | _mask(len(idle), useful))
 
 
 def likely_ends(session: Session) -> Floats:
@@ -97,9 +121,10 @@ def _likely_ends(session: Session) -> Floats:
         for name in ("half", "most")
     )
     began = np.where((table.status == Status.BOUND) & ~table.unstarted, table.started, now)
-    usual, late = began + half, began + most
-    learned = np.where(usual >= now, usual, np.where(late >= now, late, np.inf))
-    return np.minimum(ends, learned)
+    ran = now - began
+    times = np.ceil(np.log(np.maximum(ran / np.maximum(most, 1.0), 1.0)) / np.log(LONGER))
+    usual, late = began + half, began + most * LONGER**times
+    return np.minimum(ends, np.where(usual >= now, usual, np.maximum(late, now + SOON)))
 
 
 def _takes(session: Session, shape: int, room: Room) -> Ints:

@@ -153,8 +153,7 @@ def promised_ends(session: Session) -> Floats:
 def _made(session: Session) -> Floats:
     table, snapshot = session.snapshot.tasks, session.snapshot
     of_jobs = np.array([np.inf if j.promise is None else j.promise for j in snapshot.jobs.jobs], dtype=np.float64)
-    own = np.array([np.nan if t.promise is None else t.promise for t in table.tasks], dtype=np.float64)
-    promises = np.where(np.isnan(own), of_jobs[table.job], own)
+    promises = np.where(np.isnan(table.promise), of_jobs[table.job], table.promise)
     # A task that was bound in this cycle, or that its kubelet has not started yet, starts now.
     there = (table.status == Status.BOUND) | (table.status == Status.RELEASING)
     return promises + np.where(there & ~table.unstarted, table.started, session.now)

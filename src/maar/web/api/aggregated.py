@@ -20,8 +20,8 @@ from urllib.parse import unquote
 import msgspec
 from aiohttp import web
 
-from maar.kube.client.api import Api
 from maar.kube.client.errors import ApiError, Forbidden, NotFound
+from maar.kube.client.reader import Reader
 from maar.web.addresses import Address, CannotServe, listening
 from maar.web.api.access import ANONYMOUS
 from maar.web.api.certificate import Certificate
@@ -86,7 +86,7 @@ class FrontProxy(msgspec.Struct, frozen=True):
             raise Refused(403, "only the API server may ask here: the certificate has another name")
 
 
-async def read_front_proxy(api: Api) -> FrontProxy:
+async def read_front_proxy(api: Reader) -> FrontProxy:
     """What the cluster publishes; raises `CannotServe` or `ApiError`."""
     try:
         data = msgspec.json.decode(await api.get(PUBLISHED), type=_ConfigMap).data
@@ -192,7 +192,7 @@ class Aggregated:
     address: Address
     files: tuple[Path, Path]
     """Our certificate and its key."""
-    kube: Api
+    kube: Reader
     every: float = LOOK
 
     async def __aenter__(self) -> Aggregated:

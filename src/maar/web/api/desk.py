@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from maar.history.history import History
-from maar.kube.client.api import Api
+from maar.kube.client.reader import Reader
 from maar.kube.kinds.cluster import PRIORITY_CLASSES
 from maar.kube.wire.base import Object
 from maar.views.records import State
@@ -65,7 +65,7 @@ class Api1:
     mirror: Mirror
     access: Access
     guard: Guard
-    kube: Api
+    kube: Reader
     history: History
     writer: Writer | None = None
     """`None`: writes are off."""
@@ -117,7 +117,7 @@ class Api1:
 
     def beside(self) -> tuple[Object, ...]:
         """Objects of the cluster that manifests refer to."""
-        return tuple(self.mirror.scheduler.picture.objects.of(PRIORITY_CLASSES).values())
+        return tuple(self.mirror.observer.picture.objects.of(PRIORITY_CLASSES).values())
 
     def scene(self, moment: Moment) -> Scene:
         """The cluster now; the same object while nothing was decided, because workers know it already."""

@@ -8,29 +8,20 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager, contextmanager
 
-import msgspec
-
 from maar.web.api.errors import Refused
-from maar.web.front.limits import Buckets, Rate
+from maar.web.front.limits import Buckets, Rate, ServerLimits
 
 
-class Limits(msgspec.Struct, frozen=True):
+class Limits(ServerLimits, frozen=True, kw_only=True):
     """All limits."""
 
     body: int = 1024 * 1024
     """Bytes of a body."""
-    bodies: int = 32 * 1024 * 1024
-    """Bytes of all bodies that arrive or are being answered."""
     bodies_each: int = 4 * 1024 * 1024
     """Those of one user."""
-    body_seconds: float = 10.0
-    head_seconds: float = 10.0
-    """Time for the first request of a connection to arrive."""
     connections: int = 1000
     connections_each: int = 100
     """Of one client address."""
-    requests_each: Rate = Rate(50, 200)
-    """Requests of one client address, before its token is looked at."""
     requests: Rate = Rate(20, 100)
     """Requests of one user."""
     computing: Rate = Rate(0.2, 20)

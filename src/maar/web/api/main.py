@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
 import os
@@ -12,20 +11,15 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from maar import __version__
-from maar.config.file import ConfigError
-from maar.controller.main import BadOptions, RunError, return_memory, save_memory, until_stopped
-from maar.controller.scheduler import BackgroundTaskFailed
-from maar.controller.settings.brake_file import BrakeFile
+from maar.controller.process import BadOptions, Sources, beside, run_process, sources_of, until_stopped
 from maar.controller.settings.brakes import Brakes
 from maar.controller.settings.config_file import ConfigFile
 from maar.controller.settings.settings import Observing
 from maar.history.address import default_address
-from maar.history.errors import BadAddress
 from maar.history.forecasts import ForecastLog
 from maar.history.history import History
 from maar.kube.client.access import load_access
-from maar.kube.client.api import Api
-from maar.kube.client.errors import AccessError, ApiError
+from maar.kube.client.reader import Reader
 from maar.kube.kinds.cluster import QUEUES
 from maar.web.addresses import Address
 from maar.web.api.access import Access
@@ -68,40 +62,21 @@ class Options(Observing, frozen=True, kw_only=True):
 
 def run(options: Options) -> None:
     """Serve until stopped. Raises `RunError` or `CannotServe`."""
-    brakes = Brakes()
-    try:
-        config = ConfigFile(options.config, options.lenient)
-        address = options.history or default_address(os.environ)
-        history, log = History(address, write=False), ForecastLog(address)
-        brake_file = None if options.brakes is None else BrakeFile(options.brakes, brakes)
-    except (ConfigError, BadAddress) as error:
-        raise BadOptions(str(error)) from None
-    except OSError as error:
-        raise BadOptions(f"{error.filename}: {error.strerror}") from None
+    address = options.history or default_address(os.environ)
+    sources = sources_of(options, address, write=False)
     if options.recordings is not None and not options.recordings.is_dir():
         raise BadOptions(f"{options.recordings}: not a folder")
     certificate = None
     if options.tls_cert is not None and options.tls_key is not None:
         certificate = Certificate(options.tls_cert, options.tls_key)
-    save_memory()
-    try:
-        asyncio.run(_run(options, config, brakes, brake_file, history, log, certificate))
-    except (AccessError, ApiError, BackgroundTaskFailed) as error:
-        raise RunError(str(error)) from None
+    run_process(_run(options, sources, ForecastLog(address), certificate))
 
 
-async def _run(
-    options: Options,
-    config: ConfigFile,
-    brakes: Brakes,
-    brake_file: BrakeFile | None,
-    history: History,
-    log: ForecastLog,
-    certificate: Certificate | None,
-) -> None:
+async def _run(options: Options, sources: Sources, log: ForecastLog, certificate: Certificate | None) -> None:
+    config, brakes, _, history = sources
     access = load_access(options.kubeconfig, options.context)
     logger.info("Maar %s reads %s", __version__, access.server)
-    api = await Api.open(access)
+    api = await Reader.open(access)
     try:
         async with (
             answering(api, options, config, brakes, history, log=log) as (mirror, answers, guard),
@@ -110,12 +85,9 @@ async def _run(
         ):
             scheme, host = "http" if certificate is None else "https", options.address.host or "localhost"
             logger.info("serving at %s://%s:%d/", scheme, f"[{host}]" if ":" in host else host, port)
-            works = [mirror.run(), mirror.scheduler.failed(), return_memory()]
+            works = [mirror.run(), *beside(mirror.observer, sources)]
             if answers.keeper is not None:
                 works.append(answers.keeper.run())
-            if brake_file is not None:
-                brake_file.on_changed.append(mirror.scheduler.look_again)
-                works.append(brake_file.watch())
             if options.aggregated is not None:
                 assert options.tls_cert is not None
                 assert options.tls_key is not None
@@ -132,7 +104,7 @@ async def _run(
 
 @asynccontextmanager
 async def answering(
-    api: Api,
+    api: Reader,
     options: Options,
     config: ConfigFile,
     brakes: Brakes | None = None,
@@ -148,10 +120,11 @@ async def answering(
         parts.push_async_callback(known.close)
         mirror = Mirror(api, options.settings, config, brakes, known, every=options.every)
         parts.push_async_callback(mirror.close)
-        guard = Guard(limits or Limits())
-        access = Access(api, anonymous=options.anonymous, clock=options.clock)
+        limits = limits or Limits()
+        guard = Guard(limits)
+        access = Access(api, anonymous=options.anonymous, limits=limits, clock=options.clock)
         names = options.names or sorted(options.settings.scheduler_names)
-        queues = mirror.scheduler.picture.objects.of(QUEUES)
+        queues = mirror.observer.picture.objects.of(QUEUES)
         writer = Writer(api, names, lambda: list(queues.values())) if options.allow_writes else None
         recordings = Recordings(options.recordings)
         keeper = None if options.pace is None else Keeper(mirror, known, log, options.pace)

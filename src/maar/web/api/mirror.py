@@ -1,7 +1,7 @@
 """The cluster in memory: watched as `maar run` watches it, decided in shadow, ready for views.
 
-It is a scheduler that cannot write: its connection refuses everything but reads. After changes it decides, at most
-every `EVERY` seconds. What it keeps of each cycle is bounded.
+It is an observer, so it cannot write. After changes it decides, at most every `EVERY` seconds. What it keeps of each
+cycle is bounded.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ import numpy as np
 from msgspec.structs import replace
 
 from maar.config.config import Config
-from maar.controller.reporting.subjects import subject_of
-from maar.controller.scheduler import Scheduler
+from maar.controller.observer import Observer
 from maar.controller.settings.brakes import Brakes
 from maar.controller.settings.config_file import ConfigFile
 from maar.controller.settings.settings import Settings
 from maar.controller.snapshots import cycle as published
 from maar.history.history import History
-from maar.kube.client.api import Api
+from maar.kube.client.reader import Reader
 from maar.kube.picture.shards import sharing_of
+from maar.kube.picture.subjects import subject_of
 from maar.kube.read.shards import BrokenMap
 from maar.model.jobs import Job, Phase
 from maar.model.snapshot import Cluster, Snapshot
@@ -150,7 +150,7 @@ class Mirror:
 
     def __init__(
         self,
-        api: Api,
+        api: Reader,
         settings: Settings,
         config: ConfigFile,
         brakes: Brakes | None = None,
@@ -158,9 +158,8 @@ class Mirror:
         clock: Callable[[], float] = time.time,
         every: float = EVERY,
     ) -> None:
-        only_reads = api.while_not(lambda: True)
-        settings = replace(settings, dry_run=True, min_interval=max(settings.min_interval, every))
-        self.scheduler = Scheduler(only_reads, settings, config, brakes, None, history, None, clock)
+        settings = replace(settings, min_interval=max(settings.min_interval, every))
+        self.observer = Observer(api, settings, config, brakes, None, history, clock)
         self._clock = clock
         self._config = config
         self._owners: dict[str, OwnerView] = {}
@@ -171,14 +170,14 @@ class Mirror:
         self.utilisation = Series()
         self.readers: list[Callable[[Changes], None]] = []
         """Called after each cycle with what changed."""
-        self.scheduler.loop.on_cycle.append(self._on_cycle)
+        self.observer.loop.on_cycle.append(self._on_cycle)
 
     async def run(self) -> None:
         """Follow the cluster until cancelled."""
-        await self.scheduler.sync()
+        await self.observer.sync()
         listening = asyncio.create_task(self._listen())
         try:
-            await self.scheduler.lead()
+            await self.observer.observe()
         finally:
             listening.cancel()
 
@@ -189,28 +188,28 @@ class Mirror:
             await asyncio.sleep(HEARD)
 
     async def close(self) -> None:
-        await self.scheduler.close()
+        await self.observer.close()
 
     def as_of(self) -> float:
         """The time until which everything that the cluster showed is in the answers."""
         now = self._clock()
-        known = now - max(self.scheduler.lags().values(), default=0.0)
+        known = now - max(self.observer.lags().values(), default=0.0)
         moment = self.moment
-        if moment is None or not self.scheduler.loop.is_due:
+        if moment is None or not self.observer.loop.is_due:
             return known
         return min(known, moment.tally.now)
 
     def not_ready(self) -> str:
         """What is missing before the first answer; empty if nothing is."""
-        return self.scheduler.not_ready() or ("" if self.moment is not None else "no decision yet")
+        return self.observer.not_ready() or ("" if self.moment is not None else "no decision yet")
 
     def cluster(self) -> Cluster:
         """The last snapshot as plain data; only from the event loop."""
-        return self.scheduler.cache.cluster()
+        return self.observer.cache.cluster()
 
     def node_of(self, pod: str) -> str | None:
         """The node of a pod now: empty while it waits, `None` if it is gone or leaves."""
-        task = self.scheduler.cache.find(pod)
+        task = self.observer.cache.find(pod)
         if task is None or task.status is Status.RELEASING:
             return None
         return task.node if task.status not in (Status.PENDING, Status.NOMINATED) else ""
@@ -251,7 +250,7 @@ class Mirror:
     def _sharing(self) -> Sharing | None:
         """The shards of the cluster, if it has any. The last map that could be used stays, as for the shards."""
         with contextlib.suppress(BrokenMap):
-            self._shared = sharing_of(self.scheduler.picture)
+            self._shared = sharing_of(self.observer.picture)
         return self._shared
 
     def _keep(self, cycle: published.Cycle, tally: Tally, config: Config) -> None:
@@ -275,7 +274,7 @@ class Mirror:
             if change is None:
                 continue
             with contextlib.suppress(Exception):  # an answer without an owner is better than none
-                subject = subject_of(self.scheduler.cache, key)
+                subject = subject_of(self.observer.picture, cycle.snapshot, key)
                 if subject is not None:
                     told = subject.tells
                     self._owners[key] = OwnerView(api_version=told.api_version, kind=told.kind, name=told.name)

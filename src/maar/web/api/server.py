@@ -141,7 +141,7 @@ class Site:
 
     def _health(self, path: str) -> web.Response:
         mirror = self._api.mirror
-        problem = mirror.scheduler.trouble or (mirror.not_ready() if path == "/readyz" else "")
+        problem = mirror.observer.trouble or (mirror.not_ready() if path == "/readyz" else "")
         status, text = (503, "not ready\n" if path == "/readyz" else "failed\n") if problem else (200, "ok\n")
         return web.Response(status=status, text=text, headers=HEADERS)
 

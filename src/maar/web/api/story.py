@@ -16,8 +16,8 @@ import msgspec
 from maar.history.errors import HistoryError
 from maar.history.history import History
 from maar.history.records import RUNS, Event, EventKind
-from maar.kube.client.api import Api
 from maar.kube.client.errors import ApiError
+from maar.kube.client.reader import Reader
 from maar.model.jobs import Job
 from maar.model.words import count as counted
 from maar.model.words import number
@@ -86,7 +86,7 @@ class _Events(msgspec.Struct):
 
 
 async def story_of(
-    api: Api, history: History, job: Job, owner: OwnerView | None, sight: Sight, namespaces: frozenset[str]
+    api: Reader, history: History, job: Job, owner: OwnerView | None, sight: Sight, namespaces: frozenset[str]
 ) -> Story:
     """The story of a job that the viewer may see."""
     namespace, _, name = job.key.partition("/")
@@ -169,7 +169,7 @@ def _entry(event: Event) -> StoryView:
     return StoryView(at=event.at, what=event.kind.value.capitalize(), words=words, source="history", workers=workers)
 
 
-async def _from_events(api: Api, namespace: str, name: str, job: str) -> list[StoryView] | None:
+async def _from_events(api: Reader, namespace: str, name: str, job: str) -> list[StoryView] | None:
     """Events about objects of this name, without evictions of the job: `_evictions` has those of all its pods."""
     events = await _read(api, namespace, f"involvedObject.name={name}")
     if events is None:
@@ -186,7 +186,7 @@ def _words(event: _Event) -> str:
     return event.message if times <= 1 else f"{event.message} ({times} times)"
 
 
-async def _evictions(api: Api, namespace: str, job: str) -> list[StoryView] | None:
+async def _evictions(api: Reader, namespace: str, job: str) -> list[StoryView] | None:
     """Evictions of pods of the job, which may be gone: each event is about a pod."""
     times: dict[str, list[float]] = {}
     events = await _read(api, namespace, f"reason={PREEMPTED}")
@@ -220,7 +220,7 @@ def _together(moments: list[float]) -> list[list[float]]:
     return groups
 
 
-async def _read(api: Api, namespace: str, selector: str) -> list[_Event] | None:
+async def _read(api: Reader, namespace: str, selector: str) -> list[_Event] | None:
     """Events of a namespace; `None` if they cannot be read."""
     params = {"fieldSelector": selector, "limit": "500"}
     try:

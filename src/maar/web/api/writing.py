@@ -18,6 +18,7 @@ import msgspec
 from maar.kube.client.api import Api
 from maar.kube.client.discovery import served
 from maar.kube.client.errors import ApiError, Conflict, Forbidden, Invalid, NotFound, TooManyRequests, Unauthorized
+from maar.kube.client.reader import Reader
 from maar.kube.kinds import AnyKind, kind_named
 from maar.kube.kinds.cluster import PODS
 from maar.kube.submit import service
@@ -32,11 +33,10 @@ from maar.kube.wire.cluster import Queue
 from maar.model.documents import DocumentError, documents
 from maar.views.records import OwnerView
 from maar.views.sight import Sight
-from maar.web.api.access import SECONDS
 from maar.web.api.answers import ChangedAnswer, CreatedAnswer, CreatedView, DeletedAnswer, WrittenView
 from maar.web.api.asking import FORECAST, LONGEST, no_aliases
 from maar.web.api.errors import Refused
-from maar.web.front.tokens import Kept
+from maar.web.authentication import SECONDS, Kept
 from maar.web.reviews import User
 
 logger = logging.getLogger("maar.web")
@@ -77,13 +77,13 @@ class Token:
         self._text = text
 
     @asynccontextmanager
-    async def client(self, api: Api, user: User) -> AsyncIterator[Api]:
+    async def client(self, api: Reader, user: User) -> AsyncIterator[Api]:
         """A client with this token, after the API server itself has said that it is the user's.
 
         The connection of `api` may end at a proxy with an identity of its own: then nothing is written.
         """
         try:
-            mine = api.of_caller(self._text, connections=CONNECTIONS)
+            mine = Api.of_caller(api, self._text, connections=CONNECTIONS)
         except OSError as error:  # the file of the authority, which is read each time
             logger.warning("cannot open a connection for a write: %s", error)
             raise Refused(503, "the API server cannot be asked now: nothing was written", after=5) from None
@@ -127,7 +127,7 @@ async def _name(api: Api) -> str:
 class Writer:
     """Writes to one cluster, by the rights of callers."""
 
-    def __init__(self, api: Api, names: Sequence[str], queues: Callable[[], Sequence[Queue]]) -> None:
+    def __init__(self, api: Reader, names: Sequence[str], queues: Callable[[], Sequence[Queue]]) -> None:
         self._api = api
         self._queues = queues
         """Those of the cluster: every user of `maar web` sees their names."""

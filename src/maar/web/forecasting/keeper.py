@@ -16,7 +16,7 @@ from functools import lru_cache
 
 import msgspec
 
-from maar.controller.history.runs import stated_category
+from maar.controller.history.knowledge import stated_category
 from maar.forecast.arrivals import Asked, Submission
 from maar.forecast.forecast import ROLLOUTS, Forecast, JobForecast
 from maar.history.errors import HistoryError
@@ -208,7 +208,7 @@ class Keeper:
         """The categories that owners state."""
         found: dict[str, str] = {}
         for start in range(0, len(jobs), 200):
-            found |= categories(self._mirror.scheduler.picture, jobs[start : start + 200])
+            found |= categories(self._mirror.observer.picture, jobs[start : start + 200])
             await asyncio.sleep(0)
         return found
 

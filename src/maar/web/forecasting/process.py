@@ -26,7 +26,7 @@ class Failed(Exception):
 
 
 async def ask(question: Question, memory: int = MEMORY) -> Answer:
-    """The answer of a new process, which may have so many bytes of address space; raises `Failed`."""
+    """The answer of a new process with a limit on its address space; raises `Failed`."""
     try:
         process = await started("maar.web.forecasting", memory, stderr=asyncio.subprocess.PIPE)
     except OSError as error:

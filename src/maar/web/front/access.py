@@ -1,32 +1,22 @@
 """Who may report on which job: the administrator's token, or a ServiceAccount token of the job's own namespace.
 
-The API server checks ServiceAccount tokens (TokenReview). Its answers are kept for some minutes, and it is asked
-rarely: a token that does not name a ServiceAccount of the job's namespace is refused without asking, the answer about
-an invalid token is kept too, and each client address may send only a few unknown tokens.
+The API server checks ServiceAccount tokens (`authentication`). A token that does not name a ServiceAccount of the job's
+namespace is refused without asking.
 """
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
 import hmac
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from maar.files import read_regular
+from maar.web.authentication import Denied, Tokens, bearer, claims_in
 from maar.web.front.answers import Refused, later
-from maar.web.front.limits import Bucket, Buckets, Limits
-from maar.web.front.tokens import Claims, Kept, claims_in
+from maar.web.front.limits import Limits
 
-AUDIENCE = "maar"
-"""The audience of tokens that are made for Maar only. Other tokens must be for the API server itself."""
 PREFIX = "system:serviceaccount:"
-GOOD_SECONDS = 300.0
-"""How long a valid token is believed. Longer means fewer requests; a deleted pod's token works until then."""
-BAD_SECONDS = 60.0
-"""How long an invalid token stays invalid."""
-KEPT = 10_000
-"""Answers that are kept, of each kind."""
 
 Verdict = tuple[str, str]
 """The user name, empty if the token is invalid; and why the API server could not be asked."""
@@ -40,33 +30,28 @@ class Access:
     def __init__(self, ask: Ask, token_file: Path | None, limits: Limits, clock: Callable[[], float]) -> None:
         self._ask = ask
         self._token_file = token_file
-        self._clock = clock
-        self._good: Kept[bytes, str] = Kept(clock, GOOD_SECONDS, KEPT)
-        self._bad: Kept[bytes, str] = Kept(clock, BAD_SECONDS, KEPT)
-        self._asked: dict[bytes, asyncio.Future[Verdict]] = {}
-        self._reviews = Bucket(limits.reviews, clock())
-        self._bad_tokens: Buckets[str] = Buckets(limits.bad_tokens_each, clock)
+        self._tokens = Tokens(self._review, limits, clock)
 
     def precheck(self, header: str, namespace: str) -> None:
         """Refuse what needs no question, before the body of a request is read."""
-        token = _bearer(header)
-        if not self._is_admin(token):
-            _claims(token, namespace)
+        with _refusing():
+            token = bearer(header)
+            if not self._is_admin(token):
+                _check_claims(token, namespace)
 
     async def check(self, header: str, namespace: str, client: str) -> None:
         """Refuse a request unless its token allows it to act for jobs of a namespace."""
-        token = _bearer(header)
-        if self._is_admin(token):
-            return
-        claims = _claims(token, namespace)
-        user = await self._user(token, claims, client)
-        if not user:
-            raise _unauthorized("the API server does not accept the token")
-        if not user.startswith(f"{PREFIX}{namespace}:"):
-            raise _forbidden(namespace, user)
+        with _refusing():
+            token = bearer(header)
+            if self._is_admin(token):
+                return
+            _check_claims(token, namespace)
+            user = await self._tokens.user(token, client)
+            if not user.startswith(f"{PREFIX}{namespace}:"):
+                raise _forbidden(namespace, user)
 
     def forget(self) -> None:
-        self._bad_tokens.forget()
+        self._tokens.forget()
 
     def _is_admin(self, token: str) -> bool:
         """Compare with the administrator's token. The file is read each time, because secrets are rotated."""
@@ -76,62 +61,35 @@ class Access:
             wanted = read_regular(self._token_file).strip()
         except OSError:
             return False
-        return bool(wanted) and hmac.compare_digest(wanted, token.encode("latin-1", "replace"))
+        return bool(wanted) and hmac.compare_digest(wanted, token.encode())
 
-    async def _user(self, token: str, claims: Claims, client: str) -> str:
-        key = hashlib.sha256(token.encode("latin-1", "replace")).digest()
-        if (known := self._good.get(key) or self._bad.get(key)) is not None:
-            return known[0]
-        asked = self._asked.get(key)
-        if asked is None:
-            self._limit(client)
-            asked = asyncio.ensure_future(self._ask(token, AUDIENCE if claims.is_for(AUDIENCE) else ""))
-            self._asked[key] = asked
-            asked.add_done_callback(lambda done: self._learn(key, client, done))
-        name, problem = await asyncio.shield(asked)
+    async def _review(self, token: str, audience: str) -> str | None:
+        user, problem = await self._ask(token, audience)
         if problem:
-            raise later(f"cannot check the token: {problem}", 10)
-        return name
-
-    def _limit(self, client: str) -> None:
-        if not self._bad_tokens.take(client):
-            raise later("too many unknown tokens from this address", 10, status=429)
-        if not self._reviews.take(self._clock()):
-            self._bad_tokens.give_back(client)
-            raise later("too many unknown tokens", 5)
-
-    def _learn(self, key: bytes, client: str, done: asyncio.Future[Verdict]) -> None:
-        self._asked.pop(key, None)
-        if done.cancelled() or done.exception() is not None:
-            return
-        user, problem = done.result()
-        if user or problem:
-            self._bad_tokens.give_back(client)
-        if not problem:
-            (self._good if user else self._bad).put(key, user)
+            raise Denied(503, f"cannot check the token: {problem}", 10)
+        return user or None
 
 
-def _bearer(header: str) -> str:
-    scheme, _, token = header.partition(" ")
-    if scheme.lower() != "bearer" or not token.strip():
-        raise _unauthorized("a token is required: `Authorization: Bearer ...`")
-    return token.strip()
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """Answer as this server does when a token is denied."""
+    try:
+        yield
+    except Denied as error:
+        if error.status == 401:
+            raise Refused(401, str(error), WWW_Authenticate="Bearer") from None
+        raise later(str(error), error.after, status=error.status) from None
 
 
-def _claims(token: str, namespace: str) -> Claims:
-    """What a token says about itself, not yet checked: it must be of a ServiceAccount of the namespace."""
+def _check_claims(token: str, namespace: str) -> None:
+    """Refuse a token that does not even say that it is of a ServiceAccount of the namespace."""
     claims = claims_in(token)
     if claims is None or claims.sub is None:
-        raise _unauthorized("neither a token of a ServiceAccount nor the administrator's")
+        raise Denied(401, "neither a token of a ServiceAccount nor the administrator's")
     if not claims.sub.startswith(PREFIX):
-        raise _unauthorized("not a token of a ServiceAccount")
+        raise Denied(401, "not a token of a ServiceAccount")
     if not claims.sub.startswith(f"{PREFIX}{namespace}:"):
         raise _forbidden(namespace, claims.sub)
-    return claims
-
-
-def _unauthorized(why: str) -> Refused:
-    return Refused(401, why, WWW_Authenticate="Bearer")
 
 
 def _forbidden(namespace: str, user: str) -> Refused:

@@ -1,4 +1,4 @@
-"""Limits of the HTTP process: rates as token buckets, and what each client address uses.
+"""Limits of HTTP servers: rates as token buckets, and what each client address uses.
 
 Nothing here grows with the number of clients: addresses that are at rest are forgotten.
 """
@@ -19,8 +19,25 @@ class Rate(msgspec.Struct, frozen=True):
     burst: float
 
 
-class Limits(msgspec.Struct, frozen=True):
-    """All limits; tuned by hand, far above what jobs, probes and Prometheus need."""
+class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """Limits of both HTTP servers, `front` and `api`; tuned by hand."""
+
+    bodies: int = 32 * 1024 * 1024
+    """Bytes of all bodies that arrive or are being answered."""
+    requests_each: Rate = Rate(50, 200)
+    """Requests of one client address, before its token is looked at."""
+    head_seconds: float = 10.0
+    """Time for the head of a request to arrive."""
+    body_seconds: float = 10.0
+    """Time for the body to arrive."""
+    reviews: Rate = Rate(50, 500)
+    """Tokens that the API server is asked about, in total."""
+    bad_tokens_each: Rate = Rate(0.2, 20)
+    """Unknown or invalid tokens of one client address."""
+
+
+class Limits(ServerLimits, frozen=True, kw_only=True):
+    """All limits of the HTTP process; tuned by hand, far above what jobs, probes and Prometheus need."""
 
     connections: int = 512
     """Open connections to one address of Maar. One more closes the connection that has been idle longest."""
@@ -28,18 +45,10 @@ class Limits(msgspec.Struct, frozen=True):
     """Open connections of one client address."""
     requests: Rate = Rate(2_000, 2_000)
     """Requests in total. Health is exempt: a flood by others must not make Maar look dead."""
-    requests_each: Rate = Rate(50, 200)
-    """Requests of one client address."""
     head: int = 16 * 1024
     """Bytes of the head of a request."""
     body: int = 256 * 1024
     """Bytes of the body: enough for a thousand long measurements."""
-    bodies: int = 32 * 1024 * 1024
-    """Bytes of all bodies that are arriving."""
-    head_seconds: float = 10.0
-    """Time for the head of a request to arrive."""
-    body_seconds: float = 10.0
-    """Time for the body to arrive."""
     answer_seconds: float = 30.0
     """Time for a response, and for the client to read it."""
     idle_seconds: float = 120.0
@@ -54,10 +63,6 @@ class Limits(msgspec.Struct, frozen=True):
     """Reads of stored measurements in total: each costs the scheduler's process some milliseconds."""
     reads_each: Rate = Rate(1, 5)
     """Reads of one namespace."""
-    reviews: Rate = Rate(20, 100)
-    """Tokens that the API server is asked about, in total."""
-    bad_tokens_each: Rate = Rate(0.1, 10)
-    """Unknown or invalid tokens of one client address."""
     waiting: int = 1_000
     """Requests that wait for the scheduler."""
 

@@ -10,10 +10,10 @@ import msgspec
 
 from maar.views.jobs import job_view
 from maar.views.nodes import node_views
-from maar.web.api.access import SECONDS
 from maar.web.api.answers import Answer, ChangeEvent
 from maar.web.api.desk import Api1, Asked
 from maar.web.api.mirror import Changes
+from maar.web.authentication import SECONDS
 from maar.web.forecasting.view import with_forecast
 from maar.web.reviews import User
 

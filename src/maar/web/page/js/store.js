@@ -19,7 +19,7 @@ const identity = (holder) => `${holder.key ?? `/${holder.kind}`} ${holder.leavin
 
 /** A cell for each GPU. A job keeps the cells that it had, so that a change elsewhere on the node moves nothing. */
 function cellsOf(holders, gpus, before) {
-  const cells = new Array(gpus).fill(undefined);
+  const cells = Array.from({ length: gpus });
   const left = new Map(holders.map((holder) => [identity(holder), { holder, count: holder.gpus }]));
   before?.forEach((old, i) => {
     const found = old && i < gpus ? left.get(identity(old)) : undefined;

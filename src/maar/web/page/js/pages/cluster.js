@@ -72,7 +72,7 @@ function panel(app, node, chosen) {
   return [
     h("h2", { class: "wrap" }, node.name, " ", tag(view.state)),
     view.locked && h("p", {}, "Locked for ", view.lockedFor ? jobLink(view.lockedFor) : "a job that you may not see", "."),
-    view.shard != null && h("p", { class: "dim" }, `Shard ${view.shard}`),
+    (view.shard ?? null) !== null && h("p", { class: "dim" }, `Shard ${view.shard}`),
     view.taints?.length > 0 && h("p", { class: "dim wrap" }, `Taints: ${view.taints.join(", ")}`),
     h("h3", {}, "Jobs"),
     node.holders.length

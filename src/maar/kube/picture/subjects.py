@@ -2,22 +2,32 @@
 
 Its state is on its PodGroup, or else on the object of an elastic job, or else on its first pod. The owner submitted the
 outermost object that made the pods (a Job, a PyTorchJob, a JobSet); it has the events, and a note where its status
-belongs to another controller. The outbox, the reports and the resizes ask here; no other module decides this.
+belongs to another controller. No other module decides this.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 
-from maar.controller.reporting.removals import Place
-from maar.controller.snapshots.cache import Cache
+from maar.kube.kinds import AnyJobKind
 from maar.kube.picture.elastic_jobs import ElasticJob
 from maar.kube.picture.owners import Owner
 from maar.kube.picture.picture import Picture, PodGroup
 from maar.kube.wire import annotations as known
 from maar.kube.wire.api_resources import PODS, Resource
 from maar.kube.wire.base import Object
-from maar.kube.write.events import Reference
+from maar.kube.wire.references import Reference, pod_reference
+from maar.model.snapshot import Snapshot
+
+
+class Place(NamedTuple):
+    """An object that has a note."""
+
+    kind: AnyJobKind
+    key: str
+    uid: str
 
 
 class Note(msgspec.Struct, frozen=True):
@@ -52,12 +62,12 @@ class Subject(msgspec.Struct, frozen=True):
         return self.submitted or self.reference
 
 
-def subject_of(cache: Cache, job: str) -> Subject | None:
-    """The objects that stand for a job; `None` if no object of the job is left."""
-    state = _state_of(cache, job)
+def subject_of(picture: Picture, snapshot: Snapshot, job: str) -> Subject | None:
+    """The objects that stand for a job of a snapshot; `None` if no object of the job is left."""
+    state = _state_of(picture, snapshot, job)
     if state is None:
         return None
-    picture, owner, note = cache.picture, cache.picture.owner_of(job), None
+    owner, note = picture.owner_of(job), None
     if owner is None:
         group = state.group
         if group is not None and group.kind.status.says_why is None:
@@ -78,16 +88,15 @@ def subject_of(cache: Cache, job: str) -> Subject | None:
     return msgspec.structs.replace(state, submitted=Reference.to(resource, owner.item), note=note)
 
 
-def _state_of(cache: Cache, job: str) -> Subject | None:
-    picture, latest = cache.picture, cache.latest
+def _state_of(picture: Picture, snapshot: Snapshot, job: str) -> Subject | None:
     if (group := picture.group_of(job)) is not None:
         resource = picture.resource(group.kind)
         return Subject(resource, Reference.to(resource, group.item), group)
     if (elastic := picture.elastic_job(job)) is not None:
         return of_elastic(picture, elastic)
-    number = latest.jobs.number.get(job)
-    if number is not None and len(members := latest.jobs.members[number]):
-        first = latest.tasks.tasks[int(members[0])]
+    number = snapshot.jobs.number.get(job)
+    if number is not None and len(members := snapshot.jobs.members[number]):
+        first = snapshot.tasks.tasks[int(members[0])]
         return Subject(PODS, pod_reference(first.key, first.uid))
     return None
 
@@ -96,8 +105,3 @@ def of_elastic(picture: Picture, job: ElasticJob) -> Subject:
     """The object of an elastic job itself: its size is written there, whatever object represents its gang."""
     resource = picture.resource(job.kind)
     return Subject(resource, Reference.to(resource, job.item))
-
-
-def pod_reference(key: str, uid: str) -> Reference:
-    namespace, _, name = key.partition("/")
-    return Reference(PODS.api_version, PODS.kind, namespace, name, uid)
