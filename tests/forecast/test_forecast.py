@@ -157,14 +157,6 @@ def test_nothing_is_known_behind_a_job_of_unknown_run_time() -> None:
     assert (Verdict.UNKNOWN, "no roll-out was finished in time") == (found.verdict, found.why)
 
 
-def test_no_room_is_lost_between_two_events_of_a_long_moment() -> None:
-    """One gang after another on one node, for five hours: later moments last half an hour, and starts are exact."""
-    waiting = [gang(f"g{i:02}", gpu=8, promise=600.0 + i, created=float(i)) for i in range(30)]
-    found = made(node("n1", gpu=8), running("first", promise=600.0), *waiting)
-    starts = [job.start.p50 for job in found.jobs if job.state is State.WAITING]
-    assert [NOW + 500.0 + 600.0 * i + sum(range(i)) for i in range(30)] == pytest.approx(starts)
-
-
 def test_a_running_elastic_job_ends_by_its_speed() -> None:
     """800 s of work on one worker, of which two workers have done 200 s: 300 s are left for both."""
     past = Past(first_start=NOW - 100.0, since=NOW - 100.0, counted=NOW - 100.0)

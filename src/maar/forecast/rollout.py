@@ -1,10 +1,8 @@
 """One roll-out: one possible future of the cluster, in which every job has a drawn run time.
 
 The same cycle as in `maar.sim.cluster`, but from the state of a live cluster, and only until every waiting job has
-started once. At each event `decide` gets a snapshot of the virtual cluster, and its plan takes effect at once.
-
-Events that are close together are one moment, with one decision; the further ahead, the longer a moment lasts. A job
-that starts in a moment starts when the nodes that it gets became free, so no room is lost between two decisions.
+started once. At each event `decide` gets a snapshot of the virtual cluster, and its plan takes effect at once. Events
+that are close together are one moment.
 """
 
 from __future__ import annotations
@@ -33,9 +31,7 @@ ROUNDS = 20
 SOON = 1.0
 """Minimum seconds until the next cycle that only time causes, as in the simulator."""
 BATCH = 60.0
-"""Events within this many seconds are one moment, and time alone causes no moment sooner after another."""
-GROWS = 0.1
-"""Events within this part of the time since the start of the forecast are one moment too. Tuned by hand."""
+"""Events within this many seconds are one moment."""
 STUCK = 30
 """Moments without a start, after which a roll-out in which nothing ends any more is over. Tuned by hand."""
 HORIZON = 30 * 86400.0
@@ -124,10 +120,7 @@ class Rollout:
         self.starts: dict[str, float] = {}
         self.ends: dict[str, float] = {}
         self._lost: set[str] = set()
-        self._last = self._first = now
-        """The last moment, and the first event in it."""
-        self._freed: dict[str, float] = {}
-        """By node: the last end of a job on it."""
+        self._last = now
         self._idle = (0, 0)
         """Starts so far, and moments since the last one in which nothing is left that ends."""
         self._may_go_on = may_go_on
@@ -178,20 +171,15 @@ class Rollout:
         events = [work.end for work in self._works.values()]
         events.append(self._wake)
         events.extend(arrival.at for arrival in self._coming)
-        self._first = first = min(events)
-        lasts = max(self._batch, GROWS * (first - self._now)) if self._batch else 0.0
-        latest = max(first + lasts, self._last)
+        latest = min(events) + self._batch
         while self._coming and self._coming[-1].at <= latest and (more := next(self._arrivals, None)) is not None:
             self._coming.append(more)
             events.append(more.at)
-        # Within a moment jobs may start and end again: the next moment is then the same time, and no earlier one.
-        return max(self._last, max((at for at in events if at <= latest), default=math.inf))
+        return max((at for at in events if at <= latest), default=math.inf)
 
     def _end(self, now: float) -> None:
         for key in [key for key, work in self._works.items() if work.end <= now]:
-            self.ends[key] = end = self._works.pop(key).end
-            for task in self._virtual.jobs[key][1]:
-                self._freed[task.node] = max(self._freed.get(task.node, end), end)
+            self.ends[key] = self._works.pop(key).end
             self._virtual.remove(key)
             self._resting = frozenset()
 
@@ -217,7 +205,7 @@ class Rollout:
             if not again:
                 break
         at = now if again else math.inf if plan.wake_at is None else plan.wake_at
-        self._wake = max(at, now + max(SOON, self._batch))
+        self._wake = max(at, now + SOON)
 
     def _decided(self, snapshot: Snapshot, now: float) -> Plan:
         if not self._may_go_on():
@@ -265,8 +253,6 @@ class Rollout:
             {task.key: key for key, (_, tasks) in self._virtual.jobs.items() for task in tasks} if plan.evict else {}
         )
         lost = {owner[e.task] for e in plan.evict}
-        if _gives(plan):
-            self._first = now  # the room that it takes is free only now
         self._lost |= lost
         created: set[str] = set()
         for key in sorted(self._virtual.carry_out(plan, now)):
@@ -278,17 +264,8 @@ class Rollout:
                 tasks = made_pods(job, now)
                 self._virtual.put(job, tasks)
                 created.add(key)
-            at = now if lost else self._room_since(now, job, tasks)
-            self._resize(at, key, size_of(job, tasks), key in lost)
+            self._resize(now, key, size_of(job, tasks), key in lost)
         self._resting = frozenset() if _gives(plan) else (self._resting | {w.job for w in plan.waiting}) - created
-
-    def _room_since(self, now: float, job: Job, tasks: tuple[Task, ...]) -> float:
-        """When the nodes of a job that runs now became free in this moment; `now` if it ran before."""
-        work = self._works.get(job.key)
-        if work is None or work.size:
-            return now
-        since = max((self._freed.get(task.node, -math.inf) for task in tasks), default=-math.inf)
-        return min(max(self._first, since, job.created), now)
 
     def _resize(self, now: float, key: str, size: int, lost: bool) -> None:
         work = self._works.get(key)
