@@ -11,7 +11,7 @@ CODE  := $(wildcard src tests bench tools)
 PIP   := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run examples test test-fast test-repeat fuzz soak soak-shards check format real browser screenshot manifests package image image-base image-pin test-image test-node node conformance bench bench-page bench-decide bench-backlog bench-answers bench-election bench-elastic bench-policies bench-learning bench-learning-node bench-sim bench-forecast bench-cluster bench-http bench-web bench-size bench-writes bench-shards lock clean
+.PHONY: help setup run examples test test-fast test-repeat fuzz soak soak-shards check format real browser screenshot manifests package image image-base image-pin test-image test-node node conformance bench bench-page bench-decide bench-backlog bench-answers bench-election bench-elastic bench-policies bench-lengths bench-learning bench-learning-node bench-sim bench-forecast bench-rollouts bench-cluster bench-http bench-web bench-size bench-writes bench-shards lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -143,6 +143,9 @@ bench-elastic: setup ## measure the plans for 10,000 elastic jobs on 10,000 GPUs
 bench-policies: setup ## compare policies on Pollux's workloads: the tables of docs/adaptive-jobs.md; about an hour
 	$(BIN)/python -m bench.policies $(WORKLOADS)
 
+bench-lengths: setup ## compare known, learnt and unknown lengths on Pollux's workloads
+	$(BIN)/python -m bench.policies $(or $(WORKLOADS),../shared/traces/pollux) lengths
+
 bench-learning: setup ## measure how near learnt speeds come to true ones, with a live Maar on the embedded cluster; bench-learning-node: on a real node
 	$(BIN)/python -m bench.learning
 
@@ -157,6 +160,9 @@ bench-election: setup ## measure what election brings and costs: the table of do
 
 bench-forecast: setup ## measure forecasts of start times: coverage, error against a planner, speed
 	$(BIN)/python -m bench.forecast
+
+bench-rollouts: setup ## measure how many roll-outs of a full cluster with a long backlog fit in a CPU minute
+	$(BIN)/python -m bench.rollouts
 
 bench-cluster: setup real ## measure Maar live on a real API server: throughput, CPU, memory, latency, start
 	$(BIN)/python -m bench.cluster

@@ -1,11 +1,12 @@
 """Compares policies on the workloads of Pollux: `make bench-policies` makes the tables of docs/adaptive-jobs.md.
 
-    python -m bench.policies FOLDER [rates] [fixed] [cluster] [default] [--loads 0.5,2]
+    python -m bench.policies FOLDER [rates] [lengths] [fixed] [cluster] [default] [--loads 0.5,2]
 
-FOLDER has `workload-N.csv`, `rates.csv` and `fixed-batch-N.csv`. `rates` runs the workloads by rates, `fixed` the same
-jobs with fixed batch sizes at pool depth, `cluster` these at cluster depth, and `default` checks whether `price` may be
-the default of a pool, on all traces beside FOLDER and in `examples/`. Prints Markdown, and one line of JSON per part. A
-load of 2 means that the same jobs arrive twice as fast. Takes some hours for all parts on one core.
+FOLDER has `workload-N.csv`, `rates.csv` and `fixed-batch-N.csv`. `rates` runs the workloads by rates, `lengths`
+compares known, learnt and unknown lengths on them (`make bench-lengths`), `fixed` runs the same jobs with fixed batch
+sizes at pool depth, `cluster` these at cluster depth, and `default` checks whether `price` may be the default of a
+pool, on all traces beside FOLDER and in `examples/`. Prints Markdown, and one line of JSON per part. A load of 2 means
+that the same jobs arrive twice as fast. Takes some hours for all parts on one core.
 """
 
 from __future__ import annotations
@@ -30,19 +31,24 @@ from maar.sim.traces.formats import read_trace
 from maar.sim.traces.source import Source
 
 HERE = Path(__file__).parents[1]
-PARTS = ("rates", "fixed", "cluster", "default")
+FOLDER = HERE.parent / "shared" / "traces" / "pollux"
+PARTS = ("rates", "lengths", "fixed", "cluster", "default")
 LOADS = (0.5, 1.0, 1.5, 2.0)
 WORKLOADS = (1, 2, 3, 4)
 ALL = tuple(algorithm.name for algorithm in ALGORITHMS)
 RATED = (
     ("price", "known", "true"),
     ("price", "known", "learnt"),
+    ("price", "learnt", "true"),
+    ("price", "learnt", "learnt"),
     ("price", "unknown", "true"),
     ("price", "unknown", "learnt"),
     *((name, "known", "true") for name in ("afs-l", "srsf", "elastic-srjf", "elastic-fifo", "optimus")),
     ("tiresias", "unknown", "true"),
 )
 """Policy, lengths, speeds."""
+LENGTHS_LIMIT = 1.05
+"""Mean completion with learnt lengths, as a multiple of that with known ones."""
 
 
 def source(file: Path) -> Source:
@@ -68,17 +74,42 @@ def mean(runs: Sequence[Run]) -> int:
     return round(fmean(run.summary.avg_jct for run in runs))
 
 
+def rated(folder: Path) -> tuple[Setting, list[Trace]]:
+    """The cluster and the workloads of Pollux's simulator."""
+    setting = Setting(16, 4, restart=30.0, model="rates", rates=read_rates(source(folder / "rates.csv")), interval=60.0)
+    return setting, [read_trace(source(folder / f"workload-{n}.csv"), "pollux") for n in WORKLOADS]
+
+
+def by_lengths(folder: Path) -> dict[str, float]:
+    """The mean completion under `price` with learnt speeds, by what is known of lengths. Nothing is tuned on it."""
+    setting, traces = rated(folder)
+    head("lengths", *(f"workload {n}" for n in WORKLOADS), "mean", "to known")
+    found: dict[str, float] = {}
+    for lengths in ("known", "learnt", "unknown"):
+        told = msgspec.structs.replace(setting, lengths=lengths, speeds_known=False)
+        runs = [simulate(trace, catalog().algorithms["price"], told) for trace in traces]
+        found[lengths] = fmean(numbers(runs))
+        ratio = found[lengths] / found["known"]
+        print(
+            line(lengths, *(f"{round(n):,} s" for n in numbers(runs)), f"{mean(runs):,} s", f"{ratio:.3f}"), flush=True
+        )
+    ratio = found["learnt"] / found["known"]
+    figures = {name: round(seconds, 1) for name, seconds in found.items()}
+    kept = {"ratio": round(ratio, 3), "limit": LENGTHS_LIMIT, "kept": ratio <= LENGTHS_LIMIT}
+    print(json.dumps({"lengths": figures, **kept}))
+    return found
+
+
 def by_rates(folder: Path, loads: Sequence[float]) -> None:
     """Mean completion by policy and application, with p99, worst ratio and restarts; a table for each load."""
-    setting = Setting(16, 4, restart=30.0, model="rates", rates=read_rates(source(folder / "rates.csv")), interval=60.0)
-    traces = [read_trace(source(folder / f"workload-{n}.csv"), "pollux") for n in WORKLOADS]
+    setting, traces = rated(folder)
     of = {job.name: job.model for trace in traces for job in trace.jobs}
     applications = sorted(set(of.values()))
     figures: dict[str, list[float]] = {}
     for load in loads:
         head(f"load {load:g}", "lengths", "speeds", "mean", *applications, "p99", "worst ratio", "restarts")
         for name, lengths, speeds in RATED:
-            known = msgspec.structs.replace(setting, lengths_known=lengths == "known", speeds_known=speeds == "true")
+            known = msgspec.structs.replace(setting, lengths=lengths, speeds_known=speeds == "true")
             runs = [simulate(at_load(trace, load), catalog().algorithms[name], known) for trace in traces]
             cells = []
             for application in applications:
@@ -141,7 +172,7 @@ def by_default(folder: Path) -> None:
     head("trace", "lengths", "`elastic-fifo`", "`price`", "worst ratio", "with `price`", "holds")
     for name, trace, setting in traces_beside(folder):
         for lengths in ("known", "unknown"):
-            known = msgspec.structs.replace(setting, lengths_known=lengths == "known")
+            known = msgspec.structs.replace(setting, lengths=lengths)
             old, new = (simulate(trace, catalog().algorithms[p], known).summary for p in ("elastic-fifo", "price"))
             holds = new.avg_jct <= old.avg_jct and new.worst_ratio <= 2 * old.worst_ratio
             means = f"{old.avg_jct:,.0f} s", f"{new.avg_jct:,.0f} s"
@@ -151,10 +182,13 @@ def by_default(folder: Path) -> None:
 
 def main() -> None:
     options = argparse.ArgumentParser()
-    options.add_argument("folder", type=Path, nargs="?", default=HERE.parent / "shared" / "traces" / "pollux")
+    options.add_argument("folder", type=Path, nargs="?", default=FOLDER)
     options.add_argument("parts", nargs="*", help=f"{', '.join(PARTS)}; default: all")
     options.add_argument("--loads", default=",".join(f"{load:g}" for load in LOADS), help="default: %(default)s")
     asked = options.parse_args()
+    if not asked.folder.is_dir() and asked.folder.resolve() == FOLDER.resolve():
+        print(f"skipped: the workloads of Pollux are not in {asked.folder}")
+        return
     if not asked.folder.is_dir():
         sys.exit(f"{asked.folder}: no such folder; name the folder with the workloads")
     if wrong := [part for part in asked.parts if part not in PARTS]:
@@ -163,6 +197,8 @@ def main() -> None:
     for part in asked.parts or PARTS:
         if part == "rates":
             by_rates(asked.folder, loads)
+        elif part == "lengths":
+            by_lengths(asked.folder)
         elif part == "default":
             by_default(asked.folder)
         else:

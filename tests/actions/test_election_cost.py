@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from tests.support.confs import RESERVE
 
 from maar.config.config import Config
-from maar.model.jobs import Estimate
+from maar.model.lengths import Estimate
 from maar.model.plan import Elect, Lock, Plan
 from maar.model.snapshot import Cluster
 from maar.testing.builders import Part, cluster, gang, node

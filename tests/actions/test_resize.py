@@ -10,6 +10,7 @@ import pytest
 from maar.config.config import Config
 from maar.decide import decide
 from maar.model.elastic import Past
+from maar.model.lengths import Estimate
 from maar.model.plan import Plan, Reserve, Resume, Suspend
 from maar.model.queues import Queue
 from maar.model.selectors import Requirement
@@ -383,6 +384,27 @@ def test_growth_that_does_not_pay_is_not_made() -> None:
     assert not scene(cluster(node("n1", gpu=4), ending), config(restart="30s"))[0].moves
     going = elastic("a", 1, 4, on=["n1"] * 3, remaining=60000.0)
     assert scene(cluster(node("n1", gpu=4), going), config(restart="30s"))[0].resize
+
+
+def test_an_elastic_job_is_as_long_as_the_history_says() -> None:
+    """Growth does not pay for a job that is nearly done, as earlier jobs tell, unless its owner promises more."""
+    past = Past(first_start=0.0, since=0.0, attained=1000.0, counted=100.0)
+    for half, job, grows in ((1060.0, {}, False), (1060.0, {"promise": 1e6}, True), (61_000.0, {}, True)):
+        length = Estimate(half, 2 * half, 10)
+        scene_ = elastic("a", 1, 4, on=["n1"] * 3, past=past, length=length, job=job)
+        plans, _ = cycles(cluster(node("n1", gpu=4), scene_), config(restart="30s"), 1, now=100.0)
+        assert grows == bool(plans[0].resize)
+
+
+def test_jobs_of_a_kind_are_as_long_as_the_furthest_of_them_shows() -> None:
+    """The second is nearly as far, so it is not nearly done."""
+    past = Past(first_start=0.0, since=0.0, attained=60.0, counted=100.0)
+    for kind, grows in (("", True), ("ns/a", False)):
+        jobs = [elastic(name, 1, 4, on=[name] * 3, past=past, kind=kind) for name in ("a-1", "a-2")]
+        plans, _ = cycles(
+            cluster(*(node(name, gpu=4) for name in ("a-1", "a-2")), jobs), config(restart="30s"), 1, now=100.0
+        )
+        assert grows == bool(plans[0].resize)
 
 
 def test_a_brake_at_zero_is_off_whatever_was_learnt() -> None:

@@ -123,12 +123,38 @@ def test_a_budget_leaves_fewer_roll_outs_and_says_how_many() -> None:
         return lambda: next(left, None) is not None
 
     scene: list[Part] = [node("n1", gpu=8), running("first", promise=600.0), gang("next", gpu=8, promise=50.0)]
-    some = made(*scene, may_go_on=after(2))
+    budgets = (made(*scene, may_go_on=after(steps)) for steps in range(20))
+    some = next(found for found in budgets if found.rollouts == 2)
     assert (2, 4) == (some.rollouts, some.wanted)
     assert some.jobs == made(*scene).jobs
-    none = made(*scene, may_go_on=after(0)).of("ns/next")
-    assert none is not None
-    assert (Verdict.UNKNOWN, "no roll-out was finished in time") == (none.verdict, none.why)
+
+
+def test_without_a_roll_out_the_work_ahead_gives_a_rough_answer() -> None:
+    """A first job of 600 s and one of 50 s on all GPUs, then one on half of them; nothing is known of the last one."""
+    old = [
+        gang("next", gpu=8, promise=50.0, created=1.0),
+        gang("half", gpu=4, promise=100.0, created=2.0),
+        gang("last", gpu=8, created=3.0),
+    ]
+    scene: list[Part] = [node("n1", gpu=8), running("first", promise=600.0), *old, gang("never", gpu=16)]
+    found = made(*scene, may_go_on=lambda: False)
+    assert 0 == found.rollouts
+    starts = {job.job: (job.verdict, job.start) for job in found.jobs if job.state is State.WAITING}
+    assert {
+        "ns/next": (Verdict.EXPECTED, Span(NOW + 500.0)),
+        "ns/half": (Verdict.EXPECTED, Span(NOW + 550.0)),
+        "ns/last": (Verdict.EXPECTED, Span(NOW + 600.0)),
+        "ns/never": (Verdict.NEVER, Span()),
+    } == starts
+    first = made(*scene[:4], may_go_on=lambda: False).of("ns/next")
+    assert first is not None
+    assert Span(NOW + 500.0, NOW + 600.0) == first.start, "the latest is when all work is done"
+
+
+def test_nothing_is_known_behind_a_job_of_unknown_run_time() -> None:
+    found = made(node("n1", gpu=8), running("first"), gang("next", gpu=8), may_go_on=lambda: False).of("ns/next")
+    assert found is not None
+    assert (Verdict.UNKNOWN, "no roll-out was finished in time") == (found.verdict, found.why)
 
 
 def test_a_running_elastic_job_ends_by_its_speed() -> None:

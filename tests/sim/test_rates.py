@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Literal
+
 import msgspec
 import pytest
+from bench import policies
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.shared import SHARED, needs
@@ -90,10 +94,10 @@ def test_lengths_may_be_hidden() -> None:
     text = "name,time,application,num_replicas\na,0,slow,1\nb,0,tiny,1\n"
     one = msgspec.structs.replace(RATED, nodes=1, gpus_per_node=1)
     assert 40.0 == ends(play("srjf", one, text))["b"]
-    assert 40.0 < ends(play("srjf", msgspec.structs.replace(one, lengths_known=False), text))["b"]
+    assert 40.0 < ends(play("srjf", msgspec.structs.replace(one, lengths="unknown"), text))["b"]
     default = Trace((TraceJob("a", 0, 100, 1), TraceJob("b", 0, 10, 1)))
     for known, end in ((True, 10.0), (False, 110.0)):
-        setting = Setting(1, 1, restart=0.0, lengths_known=known)
+        setting = Setting(1, 1, restart=0.0, lengths="known" if known else "unknown")
         assert end == ends(simulate(default, catalog().algorithms["srjf"], setting))["b"]
 
 
@@ -135,7 +139,7 @@ def test_every_policy_ends_every_job(policy: str) -> None:
     kinds = ("tiny", "slow", "slow")
     lines = [f"j{i},{i * 37},{kinds[i % 3]},{i % 7 + 1}" for i in range(20)]
     text = "\n".join(("name,time,application,num_replicas", *lines))
-    for setting in (RATED, msgspec.structs.replace(RATED, lengths_known=False, speeds_known=False, interval=0.0)):
+    for setting in (RATED, msgspec.structs.replace(RATED, lengths="unknown", speeds_known=False, interval=0.0)):
         run = play(policy, setting, text)
         assert 20 == len(run.jobs)
         assert max(sample.gpus for sample in run.samples) <= 8
@@ -231,9 +235,17 @@ PROTOTYPE = {True: (1672, 2446, 1854, 2109), False: (1992, 2906, 2040, 2393)}
 @pytest.mark.parametrize("known", [True, False], ids=["known", "unknown"])
 def test_price_is_as_good_as_its_prototype(known: bool) -> None:
     table = read_rates(Source("rates.csv", (POLLUX / "rates.csv").read_bytes()))
-    setting = Setting(16, 4, restart=30.0, model="rates", rates=table, interval=60.0, lengths_known=known)
+    lengths: Literal["known", "unknown"] = "known" if known else "unknown"
+    setting = Setting(16, 4, restart=30.0, model="rates", rates=table, interval=60.0, lengths=lengths)
     found = []
     for number in range(1, 5):
         workload = (POLLUX / f"workload-{number}.csv").read_text()
         found.append(simulate(trace(workload), catalog().algorithms["price"], setting).summary.avg_jct)
     assert found == pytest.approx(PROTOTYPE[known], rel=0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not POLLUX.is_dir(), reason=f"the published workloads are not here: {POLLUX.name}")
+def test_learnt_lengths_are_nearly_as_good_as_known_ones() -> None:
+    found = policies.by_lengths(POLLUX)
+    assert found["learnt"] <= policies.LENGTHS_LIMIT * found["known"] < found["unknown"]

@@ -94,8 +94,8 @@ def _model(ctx: click.Context, param: click.Parameter, value: str) -> str:
     "--rates", "rates_file", metavar="FILE", help="Table of rates by application and GPUs, for --model rates."
 )
 @click.option(
-    "--lengths", type=click.Choice(["known", "unknown"]), default="known", show_default=True,
-    help="Whether policies know how long jobs take.",
+    "--lengths", type=click.Choice(["known", "unknown", "learnt"]), default="known", show_default=True,
+    help="Whether policies know how long jobs take, or learn it from jobs that ended earlier in the same run.",
 )  # fmt: skip
 @click.option(
     "--speeds", type=click.Choice(["true", "learnt"]), default="true", show_default=True,
@@ -139,7 +139,6 @@ def simulate(
     lenient: bool,
     depth: str | None,
     rates_file: str | None,
-    lengths: str,
     speeds: str,
     faults: str | None,
     fail: str | None,
@@ -166,7 +165,6 @@ def simulate(
         Setting,
         given,
         faults=_faults(faults, fail, given["nodes"], model),
-        lengths_known=lengths == "known",
         rates=table,
         speeds_known=speeds == "true",
     )

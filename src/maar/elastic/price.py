@@ -10,8 +10,8 @@ costs at the job's best size; the sizes with the largest sum of values are chose
     worth    min over s of (1 + weight after/K s) / r(s): the cost of a unit of progress
     value(s) worth r(s) (1 - restart/h) if s is a change, else worth r(s); h is how long the choice will last
 
-A length is measured or promised. A job of unknown length, or that has broken its promise, counts as half done: it needs
-as long again as it has run. Which of two jobs lasts longer is then a chance.
+A length is measured, promised or learnt. A job of unknown length, or that has broken its promise, counts as half done:
+it needs as long again as it has run. Which of two jobs lasts longer is then a chance.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     patience: Annotated[float, msgspec.Meta(ge=0, le=1e15)] = 600.0
     """Seconds at its minimum after which a job whose speed nobody has measured may grow, with linear speed-up."""
     lengths: Annotated[Literal["known", "unknown"], msgspec.Meta(description="`known` or `unknown`")] = "known"
-    """`known` uses the lengths that are reported or promised; `unknown` uses none."""
+    """`known` uses the lengths that are reported, promised or learnt; `unknown` uses none."""
     wait: Seconds = 86_400.0
     """Seconds that a job waits in total before it is served first: it then has its minimum until it ends."""
     share: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.25

@@ -3,6 +3,8 @@
 Three answers are possible for a waiting job. *Expected*: a time. *Never*: it is proved that the job cannot start on
 today's nodes and limits. *Unknown*: it depends on jobs of which nothing is known, neither history nor a declared limit;
 such jobs run for ever in roll-outs, so a start that is forecast nevertheless does not depend on them.
+
+If not even one roll-out is finished in time, the work that is ahead of a job gives a rough answer (`rough`).
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ import msgspec
 from maar.config.config import Config
 from maar.decide import decide
 from maar.forecast.draws import uniforms
-from maar.forecast.rollout import BATCH, HORIZON, Arrival, Ended, MayGoOn, Outcome, Rollout
+from maar.forecast.rollout import BATCH, HORIZON, Arrival, Ended, MayGoOn, Outcome, Rollout, always
+from maar.forecast.rough import rough_starts
 from maar.forecast.start import Begin, State, begin, settled
 from maar.lengths.runtimes import RunTimes
 from maar.model.plan import Plan
@@ -26,6 +29,7 @@ from maar.model.words import count
 
 ROLLOUTS = 32
 HOUR = 3600.0
+ROUGH = "a rough answer by the work ahead of it: no roll-out was finished in time"
 
 
 class Verdict(enum.StrEnum):
@@ -51,7 +55,7 @@ class JobForecast(msgspec.Struct, frozen=True):
     verdict: Verdict
     """Of its start, or of its end if it runs."""
     why: str = ""
-    """Why it never starts, or why nothing is known; for its owner."""
+    """Why it never starts, why nothing is known, or why the answer is rough; for its owner."""
     start: Span = Span()
     finish: Span = Span()
     within_hour: float | None = None
@@ -84,11 +88,6 @@ class Options(msgspec.Struct, frozen=True):
 DEFAULT = Options()
 
 
-def always() -> bool:
-    """No budget."""
-    return True
-
-
 def forecast(
     cluster: Cluster,
     config: Config,
@@ -102,16 +101,22 @@ def forecast(
 ) -> Forecast:
     """Forecast all waiting and running jobs.
 
-    `may_go_on` is asked before each step of a roll-out: when it says no, the finished roll-outs count, and their number
-    is stated. `categories` has what the history calls the category of each job. `arrivals` gives the future
+    `may_go_on` is asked before each decision but the first: when it says no, the finished roll-outs count, and their
+    number is stated. `categories` has what the history calls the category of each job. `arrivals` gives the future
     jobs of each roll-out, in order of time.
     """
-    never = _never(decide(Snapshot(cluster), config, now))
+    plan, asked = decide(Snapshot(cluster), config, now), cluster
+    never = _never(plan)
     cluster = settled(cluster, now)
     begins = begins_of(cluster, now, categories)
-    first = Rollout(cluster, config, now, begins, {}).prelude()
     outcomes: list[Outcome] = []
-    for number in range(options.rollouts):
+    try:
+        known = plan if cluster == asked else None
+        first = Rollout(cluster, config, now, begins, {}, plan=known, may_go_on=may_go_on).prelude()
+        numbers = range(options.rollouts)
+    except Ended:
+        first, numbers = None, range(0)
+    for number in numbers:
         seconds = {
             key: run_times.seconds(b.traits, uniforms(options.seed, key, options.rollouts)[number], b.elapsed)
             for key, b in begins.items()
@@ -119,14 +124,27 @@ def forecast(
         future = () if arrivals is None else arrivals(number)
         batch, horizon = options.batch, options.horizon
         rollout = Rollout(
-            cluster, config, now, begins, seconds, arrivals=future, batch=batch, horizon=horizon, prelude=first
+            cluster,
+            config,
+            now,
+            begins,
+            seconds,
+            arrivals=future,
+            batch=batch,
+            horizon=horizon,
+            prelude=first,
+            may_go_on=may_go_on,
         )
         try:
-            outcomes.append(rollout.play(may_go_on, never))
+            outcomes.append(rollout.play(never))
         except Ended:
             break
+    roughly: dict[str, tuple[float, float]] = {}
+    if not outcomes:
+        typical = {key: run_times.seconds(b.traits, 0.5, b.elapsed) for key, b in begins.items() if key not in never}
+        roughly = rough_starts(cluster, {key: begins[key] for key in typical}, typical, now)
     jobs = tuple(
-        _of_job(begins[key], now, outcomes, never.get(key, ""))
+        _of_job(begins[key], now, outcomes, never.get(key, ""), roughly.get(key))
         for key in sorted(begins)
         if begins[key].state is not State.OVER
     )
@@ -148,8 +166,16 @@ def begins_of(cluster: Cluster, now: float, categories: Mapping[str, str] | None
     return {job.key: begin(job, tuple(members[job.key]), now, known.get(job.key, "")) for job in cluster.jobs}
 
 
-def _of_job(begin: Begin, now: float, outcomes: Sequence[Outcome], never: str) -> JobForecast:
+def _of_job(
+    begin: Begin, now: float, outcomes: Sequence[Outcome], never: str, roughly: tuple[float, float] | None
+) -> JobForecast:
     key, queue = begin.job.key, begin.job.queue
+    if never and begin.state is State.WAITING:
+        return JobForecast(key, queue, begin.state, Verdict.NEVER, never, within_hour=0.0)
+    if roughly is not None and roughly[0] < math.inf:
+        soon, late = roughly
+        start = Span(soon, late if late < math.inf else None)
+        return JobForecast(key, queue, begin.state, Verdict.EXPECTED, ROUGH, start)
     if not outcomes:
         return JobForecast(key, queue, begin.state, Verdict.UNKNOWN, "no roll-out was finished in time")
     finish = span([outcome.ends.get(key, math.inf) for outcome in outcomes])
@@ -158,8 +184,6 @@ def _of_job(begin: Begin, now: float, outcomes: Sequence[Outcome], never: str) -
             why = "its run time is unknown: no history, and no declared limit"
             return JobForecast(key, queue, begin.state, Verdict.UNKNOWN, why)
         return JobForecast(key, queue, begin.state, Verdict.EXPECTED, finish=finish)
-    if never:
-        return JobForecast(key, queue, begin.state, Verdict.NEVER, never, within_hour=0.0)
     starts = [outcome.starts.get(key, math.inf) for outcome in outcomes]
     start = span(starts)
     if start.p50 is None:

@@ -21,7 +21,7 @@ from maar.forecast.alike import Alike
 from maar.forecast.start import Begin, State, made_pods, size_of
 from maar.model.jobs import Job, Phase
 from maar.model.plan import Bind, Plan
-from maar.model.snapshot import Cluster
+from maar.model.snapshot import Cluster, Snapshot
 from maar.model.tasks import Status, Task
 from maar.sim.virtual import Virtual
 from maar.sim.works import Costs, Work
@@ -37,6 +37,11 @@ STUCK = 30
 HORIZON = 30 * 86400.0
 """A roll-out ends after this time."""
 MayGoOn = Callable[[], bool]
+
+
+def always() -> bool:
+    """No budget."""
+    return True
 
 
 class Arrival(msgspec.Struct, frozen=True):
@@ -87,10 +92,13 @@ class Rollout:
         batch: float = BATCH,
         horizon: float = HORIZON,
         prelude: Prelude | None = None,
+        plan: Plan | None = None,
+        may_go_on: MayGoOn = always,
     ) -> None:
         """`seconds` has the drawn run time of each job at its requested size; `None` if nothing is known of it.
 
-        `arrivals` come in order of time.
+        `arrivals` come in order of time. Without a `prelude`, the first moment is decided here, or ends with `Ended`;
+        `plan` is its first decision, if that is known.
         """
         self._virtual = Virtual.of(cluster if prelude is None else prelude.cluster)
         self._config, self._now, self._batch, self._until = config, now, batch, now + horizon
@@ -115,8 +123,9 @@ class Rollout:
         self._last = now
         self._idle = (0, 0)
         """Starts so far, and moments since the last one in which nothing is left that ends."""
+        self._may_go_on = may_go_on
         if prelude is None:
-            self._decide(now)
+            self._decide(now, plan)
         else:
             self._take(prelude)
 
@@ -132,12 +141,10 @@ class Rollout:
             else:
                 del self._works[key]
 
-    def play(self, may_go_on: MayGoOn, except_for: Iterable[str] = ()) -> Outcome:
+    def play(self, except_for: Iterable[str] = ()) -> Outcome:
         """Play until all waiting jobs, except for those that never start, have started once."""
         self._awaited.difference_update(except_for)
         while self._awaited:
-            if not may_go_on():
-                raise Ended
             now = self._next()
             if now > self._until or self._is_stuck():
                 break
@@ -184,16 +191,12 @@ class Rollout:
             self._alike.add(arrival.job, arrival.tasks)
             self._works[arrival.job.key] = _work(arrival.begin, arrival.seconds, now)
 
-    def _decide(self, now: float) -> None:
+    def _decide(self, now: float, known: Plan | None = None) -> None:
         for _ in range(ROUNDS):
             self._report(now)
             snapshot = self._virtual.snapshot()
-            number = snapshot.jobs.number
-            rest = self._resting | self._alike.resting(snapshot)
-            snapshot.resting = frozenset(number[key] for key in rest if key in number)
-            snapshot.is_read = False  # only whether a job waits is used, not the reason
-            plan, around = decide(snapshot, self._config, now), snapshot.cluster
-            self._decisions += 1
+            plan = self._decided(snapshot, now) if known is None else known
+            known, around = None, snapshot.cluster
             self._apply(now, plan)
             grew = bool(plan.resize or plan.resume)
             again = bool(_gives(plan) or plan.admit) or (grew and not self._bind_reserved(now, plan))
@@ -203,6 +206,16 @@ class Rollout:
                 break
         at = now if again else math.inf if plan.wake_at is None else plan.wake_at
         self._wake = max(at, now + SOON)
+
+    def _decided(self, snapshot: Snapshot, now: float) -> Plan:
+        if not self._may_go_on():
+            raise Ended
+        number = snapshot.jobs.number
+        rest = self._resting | self._alike.resting(snapshot)
+        snapshot.resting = frozenset(number[key] for key in rest if key in number)
+        snapshot.is_read = False  # only whether a job waits is used, not the reason
+        self._decisions += 1
+        return decide(snapshot, self._config, now)
 
     def _bind_reserved(self, now: float, plan: Plan) -> bool:
         """Bind new workers where a plan that only lets jobs grow reserves room for them, without another cycle.

@@ -6,7 +6,8 @@ limits, the share of the limit that jobs use is learned too; the law that spread
 running job is compared with jobs that ran at least as long as it has.
 
 Run times count from start to end, however a job ended: a failed or deleted job makes room too. Of an elastic job, the
-run time is the one at the size that its owner requested.
+run time is the one at the size that its owner requested. What is said about another elastic job is the work on one
+worker (`Work`), because owners request different sizes for the same training.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Iterable
 import msgspec
 import numpy as np
 
-from maar.model.jobs import Estimate
+from maar.model.lengths import Estimate
 from maar.model.resources import Floats
 
 PRIOR = 8.0
@@ -32,6 +33,9 @@ Tuned by hand."""
 SIMILAR = 10
 """A job gets no estimate if fewer jobs of its owner and name, or of its category, have ended: nine in ten of a few say
 nothing. Tuned by hand."""
+ALIKE = math.log(2.0)
+"""Jobs of the same owner, name and GPUs are alike if the logarithms of their run times spread less than this: the
+length of one then says that of another to about a factor of two. Tuned by hand."""
 HALF, MOST = 0.5, 0.9
 """The quantiles of an estimate."""
 STEP = 1.1
@@ -58,6 +62,21 @@ class Sample(msgspec.Struct, frozen=True):
     traits: Traits
     seconds: float
     """Run time at the requested size."""
+
+
+class Work(msgspec.Struct, frozen=True):
+    """Turns run times at requested sizes into seconds on one worker, by the speed-up of the job that is asked about."""
+
+    speeds: tuple[float, ...]
+    """S(0), S(1), ..., relative to one worker."""
+    gpus: int = 0
+    """GPUs of one worker."""
+    requested: int = 1
+
+    def of(self, gpus: int) -> float:
+        """The speed of a job that requested so many GPUs."""
+        workers = gpus // self.gpus if self.gpus and gpus else self.requested
+        return self.speeds[min(max(workers, 1), len(self.speeds) - 1)]
 
 
 class Law(msgspec.Struct, frozen=True):
@@ -88,7 +107,11 @@ class RunTimes:
 
     def __init__(self, samples: Iterable[Sample] = ()) -> None:
         self._levels: dict[tuple[object, ...], list[Sample]] = {}
-        self._laws: dict[tuple[Traits, bool], Law | None] = {}
+        self._laws: dict[tuple[Traits, bool, Work | None], Law | None] = {}
+        self._means: dict[tuple[object, ...], tuple[int, float]] = {}
+        """Jobs of the same owner, name and GPUs: how many, and the mean logarithm of their run times."""
+        self._squares, self._degrees = 0.0, 0
+        """The sum of the squared distances from these means, and its degrees of freedom."""
         for sample in samples:
             self.add(sample)
 
@@ -96,7 +119,13 @@ class RunTimes:
         """Learn from one more finished job."""
         if not 0.0 < sample.seconds < math.inf:
             return
-        for key in _levels(sample.traits):
+        own, *_ = levels = _levels(sample.traits)
+        count, mean = self._means.get(own, (0, 0.0))
+        away = math.log(sample.seconds) - mean
+        self._means[own] = count + 1, mean + away / (count + 1)
+        self._squares += away**2 * count / (count + 1)
+        self._degrees += count > 0
+        for key in levels:
             known = self._levels.setdefault(key, [])
             known.append(sample)
             if len(known) > 2 * RECENT:
@@ -115,12 +144,28 @@ class RunTimes:
         drawn = law.draw(u, elapsed)
         return drawn if limit is None else min(drawn, limit)
 
-    def estimate(self, traits: Traits) -> Estimate | None:
-        """How long a job runs that has not started yet; `None` without enough similar jobs."""
+    @property
+    def _are_alike(self) -> bool:
+        """Whether jobs of the same owner, name and GPUs took about as long as each other, and enough of them ended."""
+        return self._degrees >= SIMILAR and self._squares < ALIKE**2 * self._degrees
+
+    def kind(self, traits: Traits) -> str:
+        """The kind of a job without an estimate, if the run times of others tell that a kind says something."""
+        return f"{traits.owner}/{traits.stem}" if self._are_alike else ""
+
+    def estimate(self, traits: Traits, work: Work | None = None) -> Estimate | None:
+        """How long a job runs that has not started yet; `None` without enough similar jobs.
+
+        With `work`, it is the work of an elastic job, whatever its owner declares.
+        """
         similar = max((len(self._levels.get(key, ())) for key in _similar(traits)), default=0)
         if similar < SIMILAR:
             return None
-        half, most = self.seconds(traits, HALF), self.seconds(traits, MOST)
+        if work is None:
+            half, most = self.seconds(traits, HALF), self.seconds(traits, MOST)
+        else:
+            law = self._made(msgspec.structs.replace(traits, limit=None), shares=False, work=work)
+            half, most = (None, None) if law is None else (law.draw(HALF), law.draw(MOST))
         return None if half is None or most is None else Estimate(_rounded(half), _rounded(most), min(similar, RECENT))
 
     def _law(self, traits: Traits) -> Law | None:
@@ -135,18 +180,18 @@ class RunTimes:
             return None if law is None else msgspec.structs.replace(law, scale=traits.limit)
         return law
 
-    def _made(self, traits: Traits, shares: bool) -> Law | None:
-        key = (traits, shares)
+    def _made(self, traits: Traits, shares: bool, work: Work | None = None) -> Law | None:
+        key = (traits, shares, work)
         if key not in self._laws:
-            self._laws[key] = self._make(traits, shares)
+            self._laws[key] = self._make(*key)
         return self._laws[key]
 
-    def _make(self, traits: Traits, shares: bool) -> Law | None:
+    def _make(self, traits: Traits, shares: bool, work: Work | None) -> Law | None:
         values: list[float] = []
         weights: list[float] = []
         rest = 1.0
         for key in _levels(traits):
-            level = [v for s in self._levels.get(key, ())[-RECENT:] if (v := _value(s, shares)) is not None]
+            level = [v for s in self._levels.get(key, ())[-RECENT:] if (v := _value(s, shares, work)) is not None]
             if not level:
                 continue
             last = key == ()
@@ -179,9 +224,9 @@ def _rounded(seconds: float) -> float:
     return round(STEP ** math.ceil(math.log(seconds, STEP)), 3)
 
 
-def _value(sample: Sample, share: bool) -> float | None:
-    """The logarithm of a run time, or of the share of its limit."""
+def _value(sample: Sample, share: bool, work: Work | None) -> float | None:
+    """The logarithm of a run time, of the share of its limit, or of its work."""
     if not share:
-        return math.log(sample.seconds)
+        return math.log(sample.seconds * (1.0 if work is None else work.of(sample.traits.gpus)))
     limit = sample.traits.limit
     return None if limit is None or limit <= 0.0 else math.log(sample.seconds / limit)

@@ -10,6 +10,7 @@ import math
 
 import msgspec
 
+from maar.model.lengths import Estimate
 from maar.model.shapes import Shape
 
 
@@ -67,7 +68,11 @@ class Elastic(msgspec.Struct, frozen=True):
     measured: int = 0
     """The largest size at which it was measured; 0 if that is its last point, or if nothing was measured."""
     remaining: float = math.inf
-    """Seconds of work left on one worker."""
+    """Seconds of work left on one worker, as the job itself says; infinite if it does not."""
+    length: Estimate | None = None
+    """All its work by the history, in seconds on one worker; for a job that neither says nor promises its length."""
+    kind: str = ""
+    """Jobs of one kind are taken to be as long as each other while no length is known; empty if nothing says so."""
 
     @property
     def shapes_beside(self) -> tuple[Shape, ...]:

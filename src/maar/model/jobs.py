@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 
 from maar.model.elastic import Elastic
+from maar.model.lengths import Estimate
 from maar.model.queues import QueueTree
 from maar.model.resources import Ints, Mask
 from maar.model.shapes import ShapeTable
@@ -102,20 +103,6 @@ class JobBudget(msgspec.Struct, frozen=True):
     def of(self, pods: int) -> int:
         """The number of pods, rounded up."""
         return -(-self.amount * pods // 100) if self.percent else self.amount
-
-
-class Estimate(msgspec.Struct, frozen=True):
-    """How long a job runs, by earlier runs of similar jobs: Maar's own evidence, unlike a promise of its owner.
-
-    Times count from its start, at its requested size. Of a job that has run longer than `most`, little is known.
-    """
-
-    half: float
-    """Half of such jobs ended within this time, in seconds."""
-    most: float
-    """Nine in ten of such jobs ended within this time, in seconds."""
-    runs: int
-    """How many runs of similar jobs it is made from."""
 
 
 class Job(msgspec.Struct, frozen=True):

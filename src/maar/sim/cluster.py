@@ -68,14 +68,14 @@ class Play:
         self._nodes: list[Node] = make_nodes(setting.nodes, setting.gpus_per_node)
         self.virtual = Virtual(self._nodes, (job.queue for job in self._jobs))
         self.works: dict[str, Work] = {}
-        self._has_estimate = [setting.lengths_known and (managed or job.elastic) for job in self._jobs]
+        self._has_estimate = [setting.lengths == "known" and (managed or job.elastic) for job in self._jobs]
         """By number: whether the size of the job is decided, so that it needs an estimate of its remaining work."""
         self._moving: dict[str, Work] = {}
         """Jobs whose estimate may change: running jobs and new jobs."""
         width = np.array([max(job.gpus_per_worker, 1) for job in self._jobs], dtype=np.int64)
         self.ledger = Ledger(self._jobs, width, np.array([job.duration for job in self._jobs]))
         self.done, self.total = 0, len(self._jobs)
-        self._lengths = Lengths()
+        self._lengths = Lengths(setting.lengths == "learnt")
         self._to_come = sum(_possible(job, setting) for job in self._jobs)
         self._down: dict[int, What] = {}
         self._resting: frozenset[str] = frozenset()
@@ -151,9 +151,10 @@ class Play:
         self._resting = frozenset()
 
     def _estimate_again(self) -> None:
-        """Estimates of jobs that have not started; those that have keep theirs."""
+        """Estimates of jobs that have not started; gangs that have keep theirs."""
         for key, (job, tasks) in list(self.virtual.jobs.items()):
-            if not self.works[key].started and (known := self._lengths.with_estimate(job, tasks)) is not job:
+            may_change = job.elastic is not None or not self.works[key].started
+            if may_change and (known := self._lengths.with_estimate(job, tasks)) is not job:
                 self.virtual.put(known, tasks)
 
     def cancel(self, key: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from maar.sim.faults import Faults
@@ -29,8 +31,8 @@ class Setting(msgspec.Struct, frozen=True):
     model: str = "default"
     interval: float = 0.0
     """Seconds between decisions, at multiples of it; with 0, every event causes a decision."""
-    lengths_known: bool = True
-    """Whether policies know how long jobs take."""
+    lengths: Literal["known", "unknown", "learnt"] = "known"
+    """What policies know of how long jobs take: all of it, nothing, or what jobs that ended before tell."""
     rates: Rates | None = None
     """The table of the model `rates`."""
     speeds_known: bool = True

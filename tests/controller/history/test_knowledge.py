@@ -12,6 +12,7 @@ from maar.controller.history.knowledge import Learner, learnt_from
 from maar.history.history import History
 from maar.history.records import Event, EventKind, Measurement, Record
 from maar.kube.read.knowledge import Learnt, Who
+from maar.lengths.runtimes import SIMILAR, STEP, Sample, Traits
 
 
 def test_news_that_come_together_are_looked_at_once() -> None:
@@ -62,3 +63,15 @@ def test_a_history_answers_for_the_category_of_a_job() -> None:
         "from the category"
     )
     assert Learnt() == knows(Who("ns", "t-1", "other", "a100"))
+
+
+def test_a_history_tells_the_work_of_a_job_by_the_runs_of_similar_jobs() -> None:
+    history = History()
+    who = Who("ns", "t-99", traits=Traits("ns", "t", 4), requested=2, most=4)
+    for _ in range(SIMILAR):
+        assert Learnt() == learnt_from(history, who)
+        history.run_times.add(Sample(Traits("ns", "t", 8), 100.0))  # on 4 workers of 2 GPUs, each as fast as one
+    found = learnt_from(history, who)
+    assert found.length is not None
+    assert 400.0 <= found.length.half <= found.length.most < 400.0 * STEP**2
+    assert "" == found.kind, "one kind alone tells nothing about others"

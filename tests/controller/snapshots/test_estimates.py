@@ -11,7 +11,8 @@ from maar.kube.kinds import cluster as kinds
 from maar.kube.picture.picture import Picture
 from maar.kube.wire.cluster import Node
 from maar.kube.wire.pods import Pod
-from maar.model.jobs import Estimate, Job
+from maar.model.jobs import Job
+from maar.model.lengths import Estimate
 from maar.model.tasks import Task
 
 

@@ -12,7 +12,9 @@ from maar.kube.kinds.kind import COMPLETED, DELETED, FAILED, End, JobKind
 from maar.kube.kinds.kubeflow import pytorchjob
 from maar.kube.picture.picture import Picture
 from maar.kube.read.knowledge import Knowledge, Learnt, Who
+from maar.lengths.runtimes import Traits
 from maar.model.elastic import Elastic
+from maar.model.lengths import Estimate
 
 GPU = "nvidia.com/gpu"
 
@@ -64,6 +66,15 @@ def test_knowledge_is_added_to_a_job() -> None:
     found = taken(picture(oracle, pytorch()))
     assert found is not None
     assert oracle.says == Learnt(found.speedup, found.remaining, found.restart)
+
+
+def test_a_job_is_compared_by_its_name_and_the_size_that_its_owner_requested() -> None:
+    oracle = Oracle()
+    oracle.says = Learnt(length=Estimate(60.0, 90.0, 10), kind="ns/t")
+    found = taken(picture(oracle, pytorch({"maar.dev/max-runtime": "1h"}, gpus=8)))
+    assert found is not None
+    assert (oracle.says.length, "ns/t") == (found.length, found.kind)
+    assert [Who("ns", "t-1", "", GPU, None, Traits("ns", "t", 16), 2, 4)] == oracle.asked, "without what it promises"
 
 
 def test_without_a_source_nothing_is_known() -> None:
@@ -124,7 +135,7 @@ def affinity(key: str, *values: str) -> dict[str, Any]:
 def test_the_accelerator_of_a_job(job: dict[str, Any], accelerator: str) -> None:
     oracle = Oracle()
     picture(oracle, job).take(1000.0)
-    assert [Who("ns", "t-1", accelerator=accelerator)] == oracle.asked
+    assert [accelerator] == [who.accelerator for who in oracle.asked]
 
 
 def test_the_category_of_a_job_is_an_annotation_or_label() -> None:

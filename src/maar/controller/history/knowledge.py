@@ -11,13 +11,18 @@ import asyncio
 import math
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
+from maar.elastic.speedup import curve
 from maar.history.category import CATEGORY, category_of, scoped
 from maar.history.history import History
 from maar.kube.picture.owners import Owner
 from maar.kube.picture.picture import Picture
 from maar.kube.read.knowledge import Learnt, Who
+from maar.lengths.runtimes import Work
 from maar.lengths.traits import traits_of
-from maar.model.jobs import Estimate, Job
+from maar.model.jobs import Job
+from maar.model.lengths import Estimate
 from maar.model.tasks import Task
 
 
@@ -32,7 +37,17 @@ def learnt_from(history: History, who: Who) -> Learnt:
         measured=speeds.measured,
         remaining=math.inf if left is None else left,
         restart=history.restart(category, who.accelerator),
+        length=_length(history, who, speeds.points),
+        kind=history.run_times.kind(who.traits),
     )
+
+
+def _length(history: History, who: Who, points: tuple[tuple[int, float], ...]) -> Estimate | None:
+    """All the work of a job, by the runs of similar jobs. As for gangs, only a stated category counts as one."""
+    traits = replace(who.traits, category=scoped(who.namespace, who.category))
+    speeds: list[float] = curve(dict(points)).values(who.most).tolist()
+    each = who.traits.gpus // max(who.requested, 1)
+    return history.run_times.estimate(traits, Work(tuple(speeds), each, who.requested))
 
 
 def length_of(history: History, picture: Picture, job: Job, tasks: tuple[Task, ...]) -> Estimate | None:

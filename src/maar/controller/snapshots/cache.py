@@ -22,7 +22,8 @@ from maar.kube.picture.assumed import Assumed
 from maar.kube.picture.picture import Picture
 from maar.kube.read.state import latest
 from maar.model.facts import About, joined
-from maar.model.jobs import Estimate, Job
+from maar.model.jobs import Job
+from maar.model.lengths import Estimate
 from maar.model.plan import Bind, Evict, Nominate, Plan, Ungate, Wait
 from maar.model.snapshot import Changed, Cluster, Snapshot
 from maar.model.tasks import Status, Task

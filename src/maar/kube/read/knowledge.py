@@ -15,8 +15,11 @@ from msgspec.structs import replace
 
 from maar.kube.kinds import Identity
 from maar.kube.kinds.elastic import ElasticSpec
+from maar.lengths.runtimes import Traits
+from maar.lengths.traits import traits_of
 from maar.model.elastic import Elastic
 from maar.model.jobs import Job
+from maar.model.lengths import Estimate
 from maar.model.resources import is_accelerator
 from maar.model.shapes import Shape
 
@@ -41,6 +44,11 @@ class Who(msgspec.Struct, frozen=True):
     """As the job states it."""
     accelerator: str = ""
     epochs: int | None = None
+    traits: Traits = Traits()
+    """By which it is compared with jobs that have ended, without a category and a declared limit."""
+    requested: int = 0
+    most: int = 0
+    """The workers that its owner requested, and the most that it may have."""
 
 
 class Learnt(msgspec.Struct, frozen=True):
@@ -50,6 +58,8 @@ class Learnt(msgspec.Struct, frozen=True):
     remaining: float = math.inf
     restart: float | None = None
     measured: int = 0
+    length: Estimate | None = None
+    kind: str = ""
 
 
 Knowledge = Callable[[Who], Learnt]
@@ -67,16 +77,24 @@ class Learning:
         """A job with what is known about it."""
         if self._knowledge is None or job.elastic is None or spec is None:
             return job
-        who = who_is(spec, job.elastic)
+        elastic = job.elastic
+        who = replace(
+            who_is(spec, elastic),
+            traits=replace(traits_of(job, ()), limit=None),
+            requested=elastic.requested or elastic.min,
+            most=elastic.max,
+        )
         learnt = self._knowledge(who)
         self._used[identity] = who, learnt
         restart = learnt.restart if spec.restart is None else spec.restart
         known = replace(
-            job.elastic,
+            elastic,
             speedup=learnt.speedup,
             measured=learnt.measured,
             remaining=learnt.remaining,
             restart=restart,
+            length=learnt.length,
+            kind=learnt.kind,
         )
         return replace(job, elastic=known)
 

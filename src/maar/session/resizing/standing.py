@@ -16,7 +16,8 @@ from msgspec.structs import replace
 
 from maar.elastic.jobs import Jobs, make_jobs
 from maar.elastic.speedup import curve
-from maar.model.elastic import Past
+from maar.lengths.left import NO_KIND, left
+from maar.model.elastic import Elastic, Past
 from maar.model.jobs import Job
 from maar.model.resources import Floats
 from maar.model.tasks import NO_TASKS
@@ -55,7 +56,19 @@ def columns(session: Session, jobs: list[Job], restart: Floats | None = None) ->
     )
     promise = np.array([math.inf if job.promise is None else job.promise for job in jobs], dtype=np.float64)
     table.promised[:] = promise * table.speed(table.requested)
+    _fill_in(table, specs)
     return table
+
+
+def _fill_in(table: Jobs, specs: list[Elastic]) -> None:
+    """Fill in the work left of jobs that neither say nor promise it, as far as the history tells it."""
+    rows = np.flatnonzero(np.isinf(table.remaining) & np.isinf(table.promised))
+    lengths = [specs[row].length for row in rows.tolist()]
+    numbers = {kind: number for number, kind in enumerate(dict.fromkeys(e.kind for e in specs if e.kind))}
+    kind = [numbers.get(specs[row].kind, NO_KIND) for row in rows.tolist()]
+    half = np.array([math.inf if e is None else e.half for e in lengths])
+    most = np.array([math.inf if e is None else e.most for e in lengths])
+    table.remaining[rows] = left(table.done[rows], half, most, np.array(kind, dtype=np.int64))
 
 
 def gpus_of(session: Session, job: Job) -> int:

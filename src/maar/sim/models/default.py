@@ -24,6 +24,7 @@ from maar.elastic.jobs import Jobs, make_jobs
 from maar.elastic.order import Serve, fitting, is_promoted
 from maar.elastic.speedup import curve
 from maar.model.resources import Floats, Ints
+from maar.sim.lengths import Learnt
 from maar.sim.models.desk import OTHER, Desk
 from maar.sim.models.line import Line
 from maar.sim.setting import Setting
@@ -52,7 +53,10 @@ class Default:
         if (table.min < table.max).any() and damps:
             self._damping = Damping(setting.hysteresis, setting.horizon)
         self.desk = Desk(table)
-        self.line = Line(self.desk) if policy.serving is Serving.IN_LINE else None
+        self._learnt = Learnt(jobs, table.remaining) if setting.lengths == "learnt" else None
+        # A place in the line is fixed while a job waits, but what is known of its length is not.
+        in_line = policy.serving is Serving.IN_LINE and self._learnt is None
+        self.line = Line(self.desk) if in_line else None
         self.serve: Serve | None = None if self.line is None else self._serve
         self._is_whole = False
         """Whether the question is about all jobs, to make new lanes from the answer."""
@@ -92,6 +96,8 @@ class Default:
         numbers: list[int] = self.desk.number[rows].tolist()
         self._running -= len(rows)
         self._used -= int(self.desk.takes[rows].sum())
+        if self._learnt is not None:
+            self._learnt.ended(numbers)
         self.desk.remove(rows)
         return numbers
 
@@ -123,7 +129,13 @@ class Default:
     def _asked(self) -> Jobs:
         """The desk as the policy sees it."""
         jobs = self.desk.jobs
-        return jobs if self._setting.lengths_known else replace(jobs, remaining=np.full(len(jobs), np.inf))
+        if self._setting.lengths == "known":
+            return jobs
+        remaining = np.full(len(jobs), np.inf)
+        if self._learnt is not None:
+            rows = np.flatnonzero(np.isinf(jobs.promised))
+            remaining[rows] = self._learnt.left(self.desk.number[rows], jobs.done[rows])
+        return replace(jobs, remaining=remaining)
 
     def _serve(self, order: Ints, needs: Ints, gpus: int) -> tuple[Ints, int]:
         """Count GPUs, and remember the order for new lanes."""

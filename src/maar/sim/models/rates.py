@@ -26,6 +26,7 @@ from maar.elastic.speedup import Floats, curve
 from maar.elastic.steps import Basis, Seen, fit, learnt
 from maar.model.resources import Ints
 from maar.model.words import unknown
+from maar.sim.lengths import Learnt
 from maar.sim.models.model import Names
 from maar.sim.models.packing import Packing
 from maar.sim.rates import Application
@@ -66,6 +67,8 @@ class Rated:
         speeds = {name: Speeds(known[name], setting.speeds_known, setting.gpus_per_node) for name in names}
         n = len(jobs)
         self._of = [speeds[job.model] for job in jobs]
+        self._total: Floats = np.array([of.total for of in self._of])
+        self._learnt = Learnt(jobs, self._total) if setting.lengths == "learnt" else None
         self._names = [job.name for job in jobs]
         self.width: Ints = np.ones(n, dtype=np.int64)
         self.least: Ints = np.array([of.least for of in self._of], dtype=np.int64)
@@ -116,6 +119,8 @@ class Rated:
             self._nodes.remove(number)
         self._size[numbers], self._end[numbers] = 0, np.inf
         self._active = self._active[~done]
+        if self._learnt is not None:
+            self._learnt.ended(numbers.tolist())
         return list(numbers.tolist())
 
     def fail(self, now: float, first: int, last: int) -> list[int]:
@@ -130,7 +135,7 @@ class Rated:
         found: dict[tuple[int, int], int] = {}
         curves: list[Floats] = []
         offset, measured = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
-        left, done = np.full(n, np.inf), np.zeros(n)
+        done, alone = np.zeros(n), np.zeros(n)
         start = 0
         for row, number in enumerate(rows.tolist()):
             of, epoch = self._of[number], self._epoch[number]
@@ -143,8 +148,9 @@ class Rated:
             offset[row], measured[row] = at, largest
             progress = float(self._progress[number])
             if base > 0:
-                done[row] = progress / base
-                left[row] = (of.total - progress) / base
+                done[row], alone[row] = progress / base, base
+        left = np.full(n, np.inf)
+        np.divide(self._left(rows), alone, out=left, where=alone > 0)
         waits = self._size[rows] == 0
         waited = np.where(waits, now - self._begun[rows], 0.0)
         return filled(
@@ -156,7 +162,7 @@ class Rated:
             gpus=self.width[rows],
             priority=self._priority[rows],
             submit=self._submit[rows],
-            remaining=left if self._setting.lengths_known else np.full(n, np.inf),
+            remaining=left,
             attained=self._attained[rows],
             first_start=self._first[rows],
             waited=waited,
@@ -170,6 +176,14 @@ class Rated:
             done=done,
             delayed=self._idle[rows] + waited,
         )
+
+    def _left(self, rows: Ints) -> Floats:
+        """The progress that is left, as policies know it. Jobs report their progress, so lengths are learnt as that."""
+        if self._setting.lengths == "unknown":
+            return np.full(len(rows), np.inf)
+        if self._learnt is not None:
+            return self._learnt.left(rows, self._progress[rows])
+        return self._total[rows] - self._progress[rows]
 
     def suffices(self, now: float, workers: Ints) -> bool:
         return True
