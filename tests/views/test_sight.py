@@ -36,6 +36,7 @@ from maar.whatif.answer import decided, what_if
 from maar.whatif.edit import Edit, Scene
 from maar.whatif.job_edits import EndJobs, SetPriority
 from maar.whatif.node_edits import RemoveNodes
+from maar.whatif.patience import Effort
 from maar.whatif.why import why
 
 CONFIGS = [default_config(catalog()), *map(configured, (confs.PREEMPT, confs.RECLAIM, confs.RESERVE))]
@@ -153,10 +154,10 @@ def test_safety_no_view_names_what_belongs_to_others(cluster: Cluster, config: C
     assert all("other shards" in view.why for view in waits)
 
 
-def _few(count: int) -> Callable[[], bool]:
+def _few(count: int) -> Callable[[Effort], bool]:
     """Lets a search for changes make only some decisions."""
     left = iter(range(count))
-    return lambda: next(left, None) is not None
+    return lambda effort: next(left, None) is not None
 
 
 @settings(max_examples=20)

@@ -336,7 +336,7 @@ def test_jobs_and_nodes_name_their_shard_and_a_job_says_that_it_borrows() -> Non
 
 def test_the_answer_about_a_job_says_that_it_borrows() -> None:
     of = shared()
-    detail = job_detail(of, why(scene(), CONFIG, NOW, "mine/waits", lambda: False), MINE)
+    detail = job_detail(of, why(scene(), CONFIG, NOW, "mine/waits", lambda effort: False), MINE)
     assert ("shards", "Borrowing") == (detail.reasons[0].plugin, detail.reasons[0].code)
 
 

@@ -306,8 +306,8 @@ class Hooks:
 
     def victims_by_kind(self, claim: Claim, tasks: Ints) -> Mask:
         """The same by those voters alone that judge gangs by their queues and pods."""
-        alike = [entry for entry in self.reclaimable if entry.alike]
-        return np.logical_and.reduce([np.ones(len(tasks), dtype=np.bool_), *self._votes(alike, claim, tasks)])
+        votes = self._votes([entry for entry in self.reclaimable if entry.alike], claim, tasks)
+        return np.logical_and.reduce(votes) if votes else np.ones(len(tasks), dtype=np.bool_)
 
     def _votes(self, voters: Sequence[Entry[Victims]], claim: Claim, tasks: Ints) -> list[Mask]:
         return [vote for entry in voters if (vote := entry.call(claim, tasks)) is not None]

@@ -233,7 +233,7 @@ class PageServer:
                 if key not in tally.snapshot.jobs.number or not sight.of(key):
                     return _json({"error": "no such job that you may see"}, 404)
                 searched = request.query.get("unblock") != "false"
-                answer = why(self.scene, CONFIG, NOW, key, lambda: searched)
+                answer = why(self.scene, CONFIG, NOW, key, lambda effort: searched)
                 found = NEVER if key == "bob/probe" else FORECAST
                 without = ("events",) if key == "bob/probe" else ()
                 return _json({**stamp, "detail": job_detail(tally, answer, sight, self.story, found, without)})

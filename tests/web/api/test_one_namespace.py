@@ -17,11 +17,11 @@ from typing import Any
 import msgspec
 import pytest
 from aiohttp import ClientSession, TCPConnector
-from tests.support.patience import PATIENCE
+from tests.support.patience import PATIENCE, until
 from tests.support.web import ADMIN, MINE, THEIRS, USER, Client, Web, webbing
 from tests.web.api.test_aggregated import AS_USER, Front, fronted
 from tests.web.api.test_api import Story, scene
-from tests.web.api.test_expensive import memory, until
+from tests.web.api.test_expensive import memory
 from tests.web.api.test_recordings import recorded
 from tests.web.api.test_writes import job, pod
 
