@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from maar.forecast.arrivals import Asked, Pods, Submission
 from maar.lengths.runtimes import Sample, Traits
 from maar.model.snapshot import Cluster
-from maar.model.stems import stem_of
+from maar.model.name_stems import stem_of
 from maar.model.tasks import Status
 from maar.sim.draws import Lognormal, Stream, Uniform, streams
 from maar.sim.generate import Recipe, generate

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from maar.config.config import Catalog, Config, Registration
 from maar.config.file import read_config
-from maar.controller.reporting.telling import Record, Seen, Waiting, report
+from maar.controller.reporting.job_reports import Record, Seen, Waiting, report
 from maar.decide import decide
 from maar.model.codes import NODES, Code
 from maar.model.jobs import Job, Phase

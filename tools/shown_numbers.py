@@ -17,7 +17,7 @@ from maar import files, report
 from maar.controller import main as run
 from maar.controller import shadow
 from maar.controller.loads import sources
-from maar.controller.reporting import telling
+from maar.controller.reporting import job_reports
 from maar.controller.shards import membership
 from maar.controller.snapshots import cache, isolation
 from maar.controller.writing import publishing
@@ -35,7 +35,7 @@ from maar.model import loads, text
 from maar.shards import map as shard_map
 from maar.shards import slots
 from maar.web import authentication
-from maar.web.api import asking, mirror, queries, recordings, writing
+from maar.web.api import question, mirror, queries, recordings, writing
 from maar.web.api import limits as web
 from maar.web.front import answers, routes
 from maar.web.front import limits as front
@@ -100,7 +100,7 @@ QUOTES = (
     quote("writes.md", "If more than {} events wait", EVENTS["most_waiting"].default),
     quote("writes.md", "written at most every {} minutes", EVENTS["window"].default / 60),
     quote("writes.md", "`maar-state` have {} slots", SLOTS),
-    quote("writes.md", "up to {} changes at once", telling.AT_ONCE),
+    quote("writes.md", "up to {} changes at once", job_reports.AT_ONCE),
     quote("writes.md", "One fact may have {} kB", facts.MOST_OF_ONE / 1000),
     quote("writes.md", "all facts of one queue or node {} kB", facts.MOST_ON_AN_OBJECT / 1000),
     quote("writes.md", "writes at most {} kB into the ConfigMap", state.MOST_BYTES / 1000),
@@ -170,14 +170,14 @@ QUOTES = (
     quote("web.md", "| {} s at once, {} s more each second |", WEB.computing.burst, WEB.computing.per_second),
     quote("web.md", "memory of a question | {} MiB of address space |", pool.MEMORY / MIB),
     quote("web.md", "time for a question | {} s |", pool.SECONDS),
-    quote("web.md", "edits of a question | {} |", asking.MOST_EDITS),
-    quote("web.md", "controllers would create | {} |", asking.MOST_PODS),
-    quote("web.md", "namespaces of manifests that are asked for | {} |", asking.MOST_NAMESPACES),
+    quote("web.md", "edits of a question | {} |", question.MOST_EDITS),
+    quote("web.md", "controllers would create | {} |", question.MOST_PODS),
+    quote("web.md", "namespaces of manifests that are asked for | {} |", question.MOST_NAMESPACES),
     quote("web.md", "manifests of one submission | {} |", writing.MOST),
     quote("web.md", "writes at once | {}, {} of one user |", WEB.writes, WEB.writes_each),
     quote("web.md", "| streams | {}, {} of one user |", WEB.streams, WEB.streams_each),
     quote("web.md", "items of one answer | {} |", queries.MOST),
-    quote("api.md", "A question may have {} edits, {} pods", asking.MOST_EDITS, asking.MOST_PODS),
+    quote("api.md", "A question may have {} edits, {} pods", question.MOST_EDITS, question.MOST_PODS),
     quote("api.md", "each user has {} seconds at once", WEB.computing.burst),
     quote("api.md", "The newest {} cycles are kept", recordings.CYCLES),
     quote("api.md", "A cycle with more than {} MiB", recordings.FRAME / MIB),

@@ -10,7 +10,7 @@ from maar.config.config import Config
 from maar.model.plan import Plan
 from maar.model.snapshot import Snapshot
 from maar.session.gates import open_gates
-from maar.session.lingering import count_lingering
+from maar.session.long_deletions import count_lingering
 from maar.session.plan import plan_of
 from maar.session.release import release
 from maar.session.resizing.restoring import restore_room

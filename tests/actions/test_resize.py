@@ -16,7 +16,7 @@ from maar.model.queues import Queue
 from maar.model.selectors import Requirement
 from maar.model.snapshot import Cluster, Snapshot
 from maar.model.tasks import Status
-from maar.session.resizing.standing import past_of
+from maar.session.resizing.elastic_columns import past_of
 from maar.session.session import Session
 from maar.testing.builders import GPU, cluster, elastic, gang, node, shape, tasks
 from maar.testing.scenario import configured, cycles, scene

@@ -17,7 +17,7 @@ from maar.decide import decide
 from maar.model.outcome import carry_out
 from maar.model.snapshot import Snapshot
 from maar.registry import catalog
-from maar.shards.outside import after, standing_of
+from maar.shards.public_view import after, standing_of
 from maar.shards.shard import decide_as
 from maar.shards.sharing import Sharing
 from maar.testing.builders import cluster, gang

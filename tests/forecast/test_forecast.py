@@ -14,7 +14,7 @@ from tests.support.subgroups import divided
 
 from maar.config.file import default_config, read_config
 from maar.decide import decide
-from maar.forecast.alike import Alike
+from maar.forecast.equal_gangs import Alike
 from maar.forecast.forecast import Forecast, Options, Span, Verdict, forecast, quantile, span
 from maar.forecast.start import State, begin, made_pods, settled
 from maar.lengths.runtimes import RunTimes, Sample, Traits

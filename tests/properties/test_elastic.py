@@ -17,7 +17,7 @@ from maar.model.plan import Plan
 from maar.model.snapshot import Cluster, Snapshot
 from maar.model.tasks import Status
 from maar.registry import catalog
-from maar.session.resizing.standing import columns
+from maar.session.resizing.elastic_columns import columns
 from maar.session.session import Session
 from maar.testing.builders import node
 from maar.testing.scenario import check_invariants

@@ -16,7 +16,7 @@ from maar.model.queues import QueueTree
 from maar.model.resources import Mask
 from maar.model.snapshot import Cluster, Snapshot
 from maar.shards.map import ShardMap
-from maar.shards.outside import with_room_of_others
+from maar.shards.public_view import with_room_of_others
 from maar.shards.scope import own_jobs
 from maar.shards.shard import Lend, Standing, Step, step
 from maar.shards.wants import Pause, Want

@@ -16,7 +16,7 @@ from maar.model.snapshot import Cluster, Quota
 from maar.model.tasks import Status, Task
 from maar.registry import catalog
 from maar.testing.builders import GPU, cluster, elastic, gang, node, shape
-from maar.web.api.asking import WebEdit
+from maar.web.api.question import WebEdit
 from maar.whatif.config_edits import SetAlgorithm, UseConfig
 from maar.whatif.edit import Edit, EditError, Scene
 from maar.whatif.edits import applied, in_words

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from maar.cli.asking.asked import connected, guarded
+from maar.cli.asking.options import connected, guarded
 from maar.cli.support.exits import BadInput
 from maar.cli.support.inputs import CONTEXT, KUBECONFIG
 from maar.cli.support.output import say, tell

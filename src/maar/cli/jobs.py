@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from msgspec.structs import replace
 
-from maar.cli.asking.asked import Asked, Source, asking, only, show
+from maar.cli.asking.options import Asked, Source, asking, only, show
 from maar.cli.asking.tables import jobs_text
 from maar.cli.support.exits import BadInput
 from maar.cli.support.output import tell

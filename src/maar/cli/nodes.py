@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from msgspec.structs import replace
 
-from maar.cli.asking.asked import Asked, Source, asking, show
+from maar.cli.asking.options import Asked, Source, asking, show
 from maar.cli.asking.tables import nodes_text
 from maar.views.nodes import NODE_STATES
 from maar.web.api.answers import NodesAnswer

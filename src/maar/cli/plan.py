@@ -35,8 +35,8 @@ from maar.model.snapshot import Cluster, Snapshot
 from maar.model.words import count
 from maar.registry import catalog
 from maar.shards.map import ShardMap
-from maar.shards.outside import after as after_step
-from maar.shards.outside import standing_of, with_room_of_others
+from maar.shards.public_view import after as after_step
+from maar.shards.public_view import standing_of, with_room_of_others
 from maar.shards.scope import own_jobs
 from maar.shards.shard import decide_as
 from maar.shards.sharing import Sharing
@@ -175,7 +175,7 @@ def _decide_as(
 def _plan_live(asked: Asked) -> None:
     """Plan a cluster as it is now, with manifests added to it."""
     # Imported late: it takes long, and plans of files need none of it.
-    from maar.cli.asking.asked import connected, guarded, notes_about
+    from maar.cli.asking.options import connected, guarded, notes_about
     from maar.cli.asking.configuration import configuration
     from maar.cli.asking.reading import read
     from maar.controller.process import LEASE_NAMESPACE, NAME

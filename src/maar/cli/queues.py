@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from maar.cli.asking.asked import Asked, asking, show
+from maar.cli.asking.options import Asked, asking, show
 from maar.cli.asking.tables import PLAIN, queues_text
 from maar.cli.support.exits import BadInput
 from maar.model.words import unknown

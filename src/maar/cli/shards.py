@@ -13,7 +13,7 @@ import msgspec
 from rich.console import RenderableType
 from rich.table import Table
 
-from maar.cli.asking.asked import connected, guarded
+from maar.cli.asking.options import connected, guarded
 from maar.cli.support.exits import BadInput, CannotRun
 from maar.cli.support.inputs import CONTEXT, KUBECONFIG, WIDE_OUTPUT
 from maar.cli.support.output import say, say_json, tell

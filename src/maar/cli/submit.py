@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from maar.cli.asking.asked import CLUSTER_OPTIONS, connected, guarded
+from maar.cli.asking.options import CLUSTER_OPTIONS, connected, guarded
 from maar.cli.support.exits import BadInput, CannotRun
 from maar.cli.support.inputs import OUTPUT
 from maar.cli.support.output import say, say_json, tell

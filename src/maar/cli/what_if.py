@@ -10,7 +10,7 @@ import msgspec
 from rich.console import RenderableType
 from rich.padding import Padding
 
-from maar.cli.asking.asked import Asked, asking, show
+from maar.cli.asking.options import Asked, asking, show
 from maar.cli.support.exits import BadInput
 from maar.cli.support.printing import UNWRAPPED, facts, lines, printed
 from maar.kube.picture.manifests import documents_in
@@ -18,7 +18,7 @@ from maar.model.words import count, number
 from maar.sim.report.scales import duration
 from maar.views.answers import WhatIfView
 from maar.views.records import Moved, PlanView
-from maar.web.api.asking import FORECAST, LONGEST, Question, WebEdit, edit_problem
+from maar.web.api.question import FORECAST, LONGEST, Question, WebEdit, edit_problem
 
 WIDTH = 80
 NOTICED = 30.0

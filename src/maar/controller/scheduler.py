@@ -18,7 +18,7 @@ from maar.controller.history.gang_accounting import GangAccounting
 from maar.controller.history.runs import Runs
 from maar.controller.observer import Observer
 from maar.controller.reporting.reports import Reports
-from maar.controller.reporting.tallies import MOMENT
+from maar.controller.reporting.pod_counts import MOMENT
 from maar.controller.settings.brakes import Brakes
 from maar.controller.settings.config_file import ConfigFile
 from maar.controller.settings.settings import Settings

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from maar.config.config import Config
 from maar.decide import decide
-from maar.forecast.alike import Alike
+from maar.forecast.equal_gangs import Alike
 from maar.forecast.start import Begin, State, made_pods, size_of
 from maar.model.jobs import Job, Phase
 from maar.model.plan import Bind, Plan

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from maar.model.stems import stem_of
+from maar.model.name_stems import stem_of
 
 CATEGORY = "maar.dev/category"
 """Annotation or label that sets the category of a job."""

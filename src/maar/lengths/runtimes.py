@@ -48,7 +48,7 @@ class Traits(msgspec.Struct, frozen=True):
 
     owner: str = ""
     stem: str = ""
-    """Its name without what differs between runs (`maar.model.stems`)."""
+    """Its name without what differs between runs (`maar.model.name_stems`)."""
     gpus: int = 0
     """At the requested size."""
     category: str = ""

@@ -20,7 +20,7 @@ from maar.model.minimum import Gap, spread
 from maar.model.resources import Floats, Ints, Mask
 from maar.model.tasks import Status
 from maar.session.gangs import missing
-from maar.session.room import one_shape
+from maar.session.no_room import one_shape
 from maar.session.session import Session
 from maar.session.subgroups import Assembly, Part, bundles, subgroups_of
 

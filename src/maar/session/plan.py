@@ -23,7 +23,7 @@ from maar.session.eviction.making_room import needs_of
 from maar.session.eviction.protection import beyond_share
 from maar.session.explain import why_waiting
 from maar.session.gangs import missing
-from maar.session.lingering import longest_grace
+from maar.session.long_deletions import longest_grace
 from maar.session.reserving import reserved_room
 from maar.session.resizing.changes import SizeChanges
 from maar.session.resizing.workers import coming, old_pods

@@ -27,7 +27,7 @@ from maar.model.resources import Mask
 from maar.model.scope import Scope
 from maar.model.snapshot import Snapshot
 from maar.model.tasks import READY, Status
-from maar.session.uncovered import uncovered
+from maar.session.binds_over_limit import uncovered
 from maar.shards.election import first_elected, want_of_elected, with_election
 from maar.shards.map import ShardMap
 from maar.shards.scope import own_jobs, scope_of, shard_of

@@ -19,7 +19,7 @@ from maar.model.elastic import Elastic
 from maar.model.jobs import Job
 from maar.model.lengths import Estimate
 from maar.model.resources import Floats, Ints
-from maar.model.stems import stem_of
+from maar.model.name_stems import stem_of
 from maar.model.tasks import Task
 from maar.sim.trace import TraceJob
 

@@ -14,7 +14,7 @@ from prometheus_client import Counter, Gauge
 
 from maar.controller.settings.config_file import ConfigFile
 from maar.controller.snapshots.cycle import Cycle
-from maar.model.outcome_elastic import sizes_of
+from maar.model.elastic_outcome import sizes_of
 from maar.model.plan import Cause, Plan, Target
 from maar.model.resources import Mask
 from maar.model.snapshot import Snapshot

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from maar.shards.outside import grown
+from maar.shards.public_view import grown
 from maar.whatif.edit import Edit, EditError, Scene
 
 

@@ -16,7 +16,7 @@ from maar.model.jobs import Job
 from maar.model.queues import Queue
 from maar.model.snapshot import Snapshot
 from maar.session.hooks import Entry, QueueKey
-from maar.session.lingering import count_lingering
+from maar.session.long_deletions import count_lingering
 from maar.session.nominations import is_begun
 from maar.session.resizing.restoring import restore_room
 from maar.session.session import Session

@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maar.controller.reporting.backlog import MOST, Backlog
-from maar.controller.reporting.removals import AFTER, AT_ONCE, Removals
+from maar.controller.reporting.old_notes import AFTER, AT_ONCE, Removals
 from maar.controller.reporting.reports import DETAILS_EVERY, Reports
-from maar.controller.reporting.telling import STANDS, Writes
+from maar.controller.reporting.job_reports import STANDS, Writes
 from maar.controller.snapshots.cache import Cache
 from maar.kube.kinds import cluster as kinds
 from maar.kube.kinds import leaderworkerset
 from maar.kube.picture.picture import Picture
-from maar.kube.picture.subjects import Place
+from maar.kube.picture.job_objects import Place
 from maar.kube.wire.annotations import WHY
 from maar.kube.wire.cluster import Node
 from maar.kube.wire.pods import Pod

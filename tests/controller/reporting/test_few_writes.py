@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.live import NAMESPACE, OUR_CRDS, connected, scheduling
 
-from maar.controller.reporting.telling import AT_ONCE, PER_SECOND, Record, Seen, Waiting, report
+from maar.controller.reporting.job_reports import AT_ONCE, PER_SECOND, Record, Seen, Waiting, report
 from maar.controller.scheduler import Scheduler
 from maar.embedded.server import EmbeddedServer
 from maar.kube.kinds import volcano_podgroup
 from maar.kube.picture.picture import PodGroup
-from maar.kube.picture.subjects import Note, Subject
+from maar.kube.picture.job_objects import Note, Subject
 from maar.kube.wire.api_resources import PODS
 from maar.kube.wire.references import Reference, pod_reference
 from maar.model.codes import Code

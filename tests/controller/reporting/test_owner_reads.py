@@ -14,7 +14,7 @@ import pytest
 from tests.support.crds import serve
 from tests.support.live import EVENTS_PATH, GPU, NAMESPACE, OUR_CRDS, Live, connected, scheduling
 
-from maar.controller.reporting.removals import AFTER
+from maar.controller.reporting.old_notes import AFTER
 from maar.controller.settings.settings import Settings
 from maar.embedded.parts.kubelets import Kubelets
 from maar.embedded.server import EmbeddedServer

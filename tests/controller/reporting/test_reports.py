@@ -10,10 +10,10 @@ import msgspec
 import pytest
 from tests.support.reported import reported
 
-from maar.controller.reporting.removals import AFTER, AT_ONCE, Removals
+from maar.controller.reporting.old_notes import AFTER, AT_ONCE, Removals
 from maar.controller.reporting.reports import AGAIN, Reports
-from maar.controller.reporting.tallies import EARLY, MOMENT, Tallies
-from maar.controller.reporting.telling import A_MOMENT, A_WHILE, STANDS, Record, Seen, Waiting, Writes, report
+from maar.controller.reporting.pod_counts import EARLY, MOMENT, Tallies
+from maar.controller.reporting.job_reports import A_MOMENT, A_WHILE, STANDS, Record, Seen, Waiting, Writes, report
 from maar.controller.settings.brakes import Brakes, BrakeSettings
 from maar.controller.snapshots.cache import Cache
 from maar.kube.kinds import cluster as kinds
@@ -22,7 +22,7 @@ from maar.kube.kinds.kind import PodGroupKind
 from maar.kube.kinds.kubeflow import pytorchjob
 from maar.kube.kinds.status import Tally
 from maar.kube.picture.picture import Picture, PodGroup
-from maar.kube.picture.subjects import Note, Place, Subject, subject_of
+from maar.kube.picture.job_objects import Note, Place, Subject, subject_of
 from maar.kube.wire import cluster as wire
 from maar.kube.wire.annotations import WHY
 from maar.kube.wire.api_resources import PODS

@@ -15,7 +15,7 @@ from msgspec.structs import fields
 from tests.support.objects import Json, decoded, from_scratch
 
 from maar.kube.picture.picture import Picture
-from maar.kube.read.alike import alike
+from maar.kube.read.pod_changes import alike
 from maar.kube.wire.pods import Pod
 from maar.model.snapshot import Cluster, Snapshot
 from maar.model.tasks import Status, Task

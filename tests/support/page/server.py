@@ -34,7 +34,7 @@ from maar.views.records import ForecastView, JobView, QualityView, StartView, St
 from maar.views.sight import ALL, Sight
 from maar.views.tally import Tally
 from maar.web.api.answers import CreatedAnswer, CreatedView
-from maar.web.api.asking import WebEdit
+from maar.web.api.question import WebEdit
 from maar.web.api.server import HEADERS, KINDS, PAGE
 from maar.whatif.answer import what_if
 from maar.whatif.edit import EditError

@@ -17,7 +17,7 @@ from tests.support.web import ADMIN, MINE, USER, Client, Web, webbing
 from tests.web.api.test_api import Story, scene
 from tests.web.api.test_writes import JOBS, job
 
-from maar.web.api.asking import MOST_EDITS, MOST_PODS
+from maar.web.api.question import MOST_EDITS, MOST_PODS
 from maar.web.api.errors import Refused
 from maar.web.api.limits import Guard, Limits, Turns
 from maar.web.front.limits import Rate

@@ -25,7 +25,7 @@ from maar.model.outcome import carry_out
 from maar.model.plan import Bind, Plan
 from maar.model.snapshot import Cluster, Snapshot
 from maar.registry import catalog
-from maar.shards.outside import standing_of
+from maar.shards.public_view import standing_of
 from maar.shards.shard import decide_as
 from maar.shards.sharing import Sharing
 from maar.testing.builders import cluster, gang, node

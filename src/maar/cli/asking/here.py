@@ -40,7 +40,7 @@ from maar.views.records import ForecastView, JobDetail, OwnerView
 from maar.views.sight import ALL, Sight
 from maar.views.tally import Tally
 from maar.web.api.answers import JobAnswer, JobsAnswer, NodesAnswer, QueuesAnswer, WhatIfAnswer
-from maar.web.api.asking import Question, answered
+from maar.web.api.question import Question, answered
 from maar.web.forecasting.judging import calibrated
 from maar.web.forecasting.keeper import Latest, categories
 from maar.web.forecasting.messages import Head

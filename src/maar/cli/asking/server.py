@@ -20,7 +20,7 @@ from maar.kube.client.credentials import Credentials
 from maar.kube.client.errors import AccessError, ApiError, NotFound, Unauthorized
 from maar.views.records import View
 from maar.web.api.answers import JobAnswer, JobsAnswer, NodesAnswer, QueuesAnswer, WhatIfAnswer
-from maar.web.api.asking import Question
+from maar.web.api.question import Question
 from maar.web.api.roots import PREFIX
 
 AGGREGATED = "aggregated"

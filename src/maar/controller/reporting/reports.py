@@ -19,16 +19,16 @@ import msgspec
 from msgspec.structs import replace
 
 from maar.controller.reporting.backlog import Backlog
-from maar.controller.reporting.pace import Pace
-from maar.controller.reporting.removals import Removals
-from maar.controller.reporting.tallies import MOMENT, Tallies, tally
-from maar.controller.reporting.tellers import Tellers
-from maar.controller.reporting.telling import STANDS, Record, Seen, Waiting, Writes, report
+from maar.controller.reporting.write_rates import Pace
+from maar.controller.reporting.old_notes import Removals
+from maar.controller.reporting.pod_counts import MOMENT, Tallies, tally
+from maar.controller.reporting.note_writers import Tellers
+from maar.controller.reporting.job_reports import STANDS, Record, Seen, Waiting, Writes, report
 from maar.controller.snapshots.cache import Cache
 from maar.controller.snapshots.cycle import Cycle
 from maar.kube.kinds.cluster import PODS, QUEUES
 from maar.kube.kinds.status import Tally
-from maar.kube.picture.subjects import Subject, subject_of
+from maar.kube.picture.job_objects import Subject, subject_of
 from maar.kube.wire import annotations as known
 from maar.kube.write.status import QueueShows, QueueStatus
 from maar.kube.write.turns import Turns

@@ -26,7 +26,7 @@ from maar.model.snapshot import Snapshot
 from maar.model.words import count as counted
 from maar.model.words import unknown
 from maar.session.memory import ROUND
-from maar.session.uncovered import uncovered
+from maar.session.binds_over_limit import uncovered
 
 logger = logging.getLogger("maar.brakes")
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import partial
 
 from maar.controller.reporting.reports import Reports
-from maar.controller.reporting.telling import Writes
+from maar.controller.reporting.job_reports import Writes
 from maar.controller.settings.settings import Settings
 from maar.controller.snapshots.cache import Cache
 from maar.controller.snapshots.cycle import Cycle
@@ -26,7 +26,7 @@ from maar.controller.writing.provisioning import Provisioning
 from maar.controller.writing.refusals import Refusals, Restless
 from maar.controller.writing.resizes import Resizes
 from maar.kube.client.errors import Conflict, NotFound
-from maar.kube.picture.subjects import subject_of
+from maar.kube.picture.job_objects import subject_of
 from maar.kube.read.state import entry_of
 from maar.kube.wire.api_resources import PODS
 from maar.kube.wire.references import Reference, pod_reference

@@ -22,7 +22,7 @@ from maar.controller.snapshots.cache import Cache
 from maar.kube.client.errors import NotFound
 from maar.kube.kinds.cluster import PODS as PODS_KIND
 from maar.kube.kinds.cluster import PROVISIONING_REQUESTS
-from maar.kube.picture.subjects import subject_of
+from maar.kube.picture.job_objects import subject_of
 from maar.kube.wire import annotations as known
 from maar.kube.wire.api_resources import PODS
 from maar.kube.wire.provisioning import ProvisioningRequest

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from maar.controller.reporting.pace import Pace
+from maar.controller.reporting.write_rates import Pace
 from maar.controller.snapshots.cycle import Cycle
 from maar.controller.snapshots.pool_times import PoolTimes
 from maar.controller.writing.limits import LimitedWrites
@@ -30,7 +30,7 @@ from maar.kube.kinds.elastic import Kept, write_reserved
 from maar.kube.kinds.kind import Wanted
 from maar.kube.picture.elastic_jobs import ElasticJob, Untrue
 from maar.kube.picture.picture import Picture
-from maar.kube.picture.subjects import of_elastic
+from maar.kube.picture.job_objects import of_elastic
 from maar.kube.read.elastic import AssumedJob
 from maar.kube.wire import annotations as known
 from maar.kube.wire.references import Reference

@@ -24,7 +24,7 @@ import msgspec
 
 from maar.kube.client import errors
 from maar.kube.client.api import Api
-from maar.kube.read.alike import alike
+from maar.kube.read.pod_changes import alike
 from maar.kube.wire.api_resources import PODS
 from maar.kube.wire.decoding import decode_json
 from maar.kube.wire.errors import FieldError

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from maar.kube.read.alike import alike
+from maar.kube.read.pod_changes import alike
 from maar.kube.wire.decoding import decode_json
 from maar.kube.wire.errors import FieldError
 from maar.kube.wire.pods import Pod

@@ -19,7 +19,7 @@ from maar.session.eviction.making_room import needs_of
 from maar.session.gangs import missing
 from maar.session.hooks import Claim, Excess
 from maar.session.journal import Array
-from maar.session.room import one_shape
+from maar.session.no_room import one_shape
 from maar.session.session import Session
 
 OVER_CAPABILITY = Code("OverCapability", QUEUE_LIMIT)

@@ -17,7 +17,7 @@ from maar.model.fitting import EVERY
 from maar.model.resources import Floats, Ints, Mask
 from maar.session.eviction.cost import work_lost
 from maar.session.hooks import Claim
-from maar.session.room import one_shape
+from maar.session.no_room import one_shape
 from maar.session.session import Session
 
 OWNER = "gang table"

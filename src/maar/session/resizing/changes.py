@@ -16,7 +16,7 @@ from maar.model.jobs import Job
 from maar.model.plan import Cause, Reserve, Resize, Resume, Suspend, Target
 from maar.model.resources import Ints
 from maar.model.tasks import Status
-from maar.session.resizing.standing import past_after, past_of
+from maar.session.resizing.elastic_columns import past_after, past_of
 from maar.session.resizing.workers import beside_of, coming, elastic_of, have, reserved_for, starts, workers_of
 from maar.session.session import Decision, Session
 from maar.session.state import ReservedRoom

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from maar.model.jobs import Job
 from maar.model.resources import UNLIMITED, Ints, Mask
-from maar.session.resizing.standing import gpus_of
+from maar.session.resizing.elastic_columns import gpus_of
 from maar.session.resizing.workers import worker_shape
 from maar.session.session import Session
 

@@ -26,7 +26,7 @@ from maar.controller.snapshots import cycle as published
 from maar.history.history import History
 from maar.kube.client.reader import Reader
 from maar.kube.picture.shards import sharing_of
-from maar.kube.picture.subjects import subject_of
+from maar.kube.picture.job_objects import subject_of
 from maar.kube.read.shards import BrokenMap
 from maar.model.jobs import Job, Phase
 from maar.model.snapshot import Cluster, Snapshot

@@ -9,7 +9,7 @@ import msgspec
 
 from maar.kube.submit.changes import Change
 from maar.views.records import View
-from maar.web.api.asking import Question
+from maar.web.api.question import Question
 from maar.web.api.desk import Api1, Asked
 from maar.web.api.handlers import reading, training, what_if
 from maar.web.api.queries import DecisionQuery, DetailQuery, JobQuery, KindQuery, NodeQuery, NoQuery, QueueQuery

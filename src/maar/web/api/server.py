@@ -23,7 +23,7 @@ from aiohttp.web_protocol import RequestHandler
 
 from maar.web.addresses import Address, listening
 from maar.web.api.access import bearer
-from maar.web.api.asking import Question, better
+from maar.web.api.question import Question, better
 from maar.web.api.certificate import Certificate
 from maar.web.api.desk import Api1
 from maar.web.api.errors import Refused, not_decoded

@@ -34,7 +34,7 @@ from maar.model.documents import DocumentError, documents
 from maar.views.records import OwnerView
 from maar.views.sight import Sight
 from maar.web.api.answers import ChangedAnswer, CreatedAnswer, CreatedView, DeletedAnswer, WrittenView
-from maar.web.api.asking import FORECAST, LONGEST, no_aliases
+from maar.web.api.question import FORECAST, LONGEST, no_aliases
 from maar.web.api.errors import Refused
 from maar.web.authentication import SECONDS, Kept
 from maar.web.reviews import User

@@ -18,7 +18,7 @@ from maar.model.plan import Plan
 from maar.model.snapshot import Snapshot
 from maar.views.answers import WhatIfView
 from maar.views.sight import Sight
-from maar.web.api.asking import Question, decided_with, edits_of, namespaces_of, read_manifests
+from maar.web.api.question import Question, decided_with, edits_of, namespaces_of, read_manifests
 from maar.web.api.errors import Refused
 from maar.web.api.writing import Submission, read
 from maar.whatif.answer import Decided, decided_on

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from maar.controller.record import RecordingError
 from maar.views.answers import ShiftsView, WhatIfView
 from maar.web.api.answers import WhatIfAnswer
-from maar.web.api.asking import Question
+from maar.web.api.question import Question
 from maar.web.api.desk import NO_FORECASTS, Api1, Asked, in_thread
 from maar.web.api.errors import Refused
 from maar.web.api.mirror import Moment

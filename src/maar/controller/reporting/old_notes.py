@@ -7,9 +7,9 @@ turns.
 
 from __future__ import annotations
 
-from maar.controller.reporting.pace import Pace
+from maar.controller.reporting.write_rates import Pace
 from maar.kube.picture.picture import Picture
-from maar.kube.picture.subjects import Place
+from maar.kube.picture.job_objects import Place
 from maar.kube.wire import annotations as known
 from maar.kube.write.turns import Turns, tenant_of
 from maar.kube.write.work import Patch

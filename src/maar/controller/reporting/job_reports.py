@@ -15,10 +15,10 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from maar.controller.reporting.pace import Bucket
+from maar.controller.reporting.write_rates import Bucket
 from maar.kube.kinds.status import Tally
 from maar.kube.picture.picture import PodGroup
-from maar.kube.picture.subjects import Place, Subject
+from maar.kube.picture.job_objects import Place, Subject
 from maar.kube.wire import annotations as known
 from maar.kube.wire.pods import NO_CONDITION, PodCondition
 from maar.kube.write.status import waits

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from maar.model.plan import Bind, Evict, Plan, Resize, Suspend
 from maar.model.queues import Queue
 from maar.model.snapshot import Snapshot
-from maar.session.uncovered import uncovered
+from maar.session.binds_over_limit import uncovered
 from maar.testing.builders import GPU, cluster, elastic, gang, node
 
 BINDS = (Bind("ns/high-0", "b"), Bind("ns/more-0", "b"))
