@@ -36,7 +36,7 @@ from maar.forecast.arrivals import arrivals_for
 from maar.forecast.calibrate import Age, Calibration, Made, age_of, quality
 from maar.forecast.forecast import Options, forecast
 from maar.forecast.rollout import BATCH
-from maar.forecast.start import State
+from maar.forecast.start import StartState
 from maar.lengths.runtimes import RunTimes
 from maar.registry import catalog
 
@@ -143,7 +143,7 @@ def compared(config: Config, judged: list[Judged], moments: list[Moment], rollou
             some.extend(
                 replace(outcome[f.job], age=age_of(0.0), at=moment.at, start=f.start)
                 for f in forecast_at(moment, config, run_times, options, arrivals).jobs
-                if f.state is State.WAITING and f.job in outcome
+                if f.state is StartState.WAITING and f.job in outcome
             )
     first, second = map(quality, found)
     print(
@@ -163,7 +163,7 @@ def speed(config: Config, args: argparse.Namespace) -> tuple[float, int]:
     future = arrivals_for(cluster, [] if args.alone else past, now, run_times, options=options)
     made = forecast(cluster, config, now, run_times, options=options, may_go_on=budget, arrivals=future)
     took = time.process_time() - begin
-    waiting = sum(f.state is State.WAITING for f in made.jobs)
+    waiting = sum(f.state is StartState.WAITING for f in made.jobs)
     each = made.decisions / max(made.rollouts, 1)
     print(f"(c) {len(cluster.nodes)} nodes, {waiting} waiting jobs: {made.rollouts} of {made.wanted} roll-outs")
     print(f"    in {took:.0f} CPU seconds, {each:.0f} decisions each")

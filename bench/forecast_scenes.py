@@ -8,9 +8,9 @@ import msgspec
 from msgspec.structs import replace
 
 from maar.forecast.arrivals import Asked, Pods, Submission
-from maar.lengths.runtimes import Sample, Traits
-from maar.model.snapshot import Cluster
+from maar.lengths.runtimes import RunSample, Traits
 from maar.model.name_stems import stem_of
+from maar.model.snapshot import Cluster
 from maar.model.tasks import Status
 from maar.sim.draws import Lognormal, Stream, Uniform, streams
 from maar.sim.generate import Recipe, generate
@@ -72,9 +72,9 @@ def weeks(seed: int, jobs: int, nodes: int, load: float) -> Weeks:
     return Weeks(trace, patience)
 
 
-def sample(job: TraceJob) -> Sample:
+def sample(job: TraceJob) -> RunSample:
     """What the history knows of a finished job."""
-    return Sample(Traits(NAMESPACE, stem_of(job.name), job.gpus, "", job.limit), job.duration)
+    return RunSample(Traits(NAMESPACE, stem_of(job.name), job.gpus, "", job.limit), job.duration)
 
 
 def submission(job: TraceJob, at: float, ended: float) -> Submission:
@@ -94,7 +94,7 @@ def honest(cluster: Cluster) -> Cluster:
     return replace(cluster, jobs=tuple(jobs))
 
 
-def large(seed: int, nodes: int, waiting: int, now: float) -> tuple[Cluster, list[Sample], list[Submission]]:
+def large(seed: int, nodes: int, waiting: int, now: float) -> tuple[Cluster, list[RunSample], list[Submission]]:
     """Full nodes, `waiting` jobs in the queue, 500 finished jobs, and all submissions of five days."""
     trace = weeks(seed, 500 + nodes * GPUS_PER_NODE + waiting, nodes, 1.0).trace
     (dice,) = streams(seed + 2_000_000, 1)

@@ -17,11 +17,11 @@ from bench.forecast_scenes import GPUS_PER_NODE, Weeks, honest, sample, submissi
 from maar.config.config import Config
 from maar.forecast.arrivals import Submission, arrivals_for
 from maar.forecast.calibrate import Made, age_of
-from maar.forecast.forecast import Forecast, Options, Verdict, begins_of, forecast
-from maar.forecast.start import State
-from maar.lengths.runtimes import RunTimes, Sample
+from maar.forecast.forecast import Forecast, ForecastVerdict, Options, begins_of, forecast
+from maar.forecast.start import StartState
+from maar.lengths.runtimes import RunSample, RunTimes
 from maar.model.snapshot import Cluster
-from maar.sim.cluster import Play
+from maar.sim.cluster import ClusterPlay
 from maar.sim.setting import Setting
 from maar.sim.virtual import key_of
 
@@ -45,7 +45,7 @@ class Moment(msgspec.Struct, frozen=True):
 
     at: float
     cluster: Cluster
-    samples: list[Sample]
+    samples: list[RunSample]
     past: list[Submission]
 
 
@@ -61,9 +61,9 @@ class Player:
 
     def __init__(self, weeks: Weeks, config: Config, nodes: int, options: Options, arrivals: bool) -> None:
         self._weeks, self._config, self._options, self._arrivals = weeks, config, options, arrivals
-        self._play = Play(weeks.trace, config, Setting(nodes, GPUS_PER_NODE))
+        self._play = ClusterPlay(weeks.trace, config, Setting(nodes, GPUS_PER_NODE))
         self._jobs = {key_of(job): job for job in weeks.trace.jobs}
-        self._samples: list[Sample] = []
+        self._samples: list[RunSample] = []
         self._run_times = RunTimes()
         self._past: list[Submission] = []
         self._judged: dict[tuple[str, str], Judged] = {}
@@ -122,10 +122,10 @@ class Player:
         planned = planner.plan(cluster, begins_of(cluster, at), at)
         self.moments.append(moment)
         for found in made.jobs:
-            if found.state is State.WAITING and found.job not in self._starts:
+            if found.state is StartState.WAITING and found.job not in self._starts:
                 age = age_of(at - self._jobs[found.job].submit)
                 one = Made(found.job, found.queue, age, at, found.start)
-                gpus, known = self._jobs[found.job].gpus, found.verdict is Verdict.EXPECTED
+                gpus, known = self._jobs[found.job].gpus, found.verdict is ForecastVerdict.EXPECTED
                 self._judged.setdefault((found.job, age), Judged(one, planned.get(found.job), gpus, known))
 
     def judged(self) -> list[Judged]:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from maar.forecast.start import Begin, State
+from maar.forecast.start import Begin, StartState
 from maar.model.resources import Ints
 from maar.model.snapshot import Cluster
 from maar.model.tasks import Status
@@ -70,7 +70,7 @@ def plan(cluster: Cluster, begins: Mapping[str, Begin], now: float) -> dict[str,
         limit = begins[key].traits.limit
         ends = math.inf if limit is None else started[key] + limit
         table.take(now, _on_step(max(ends, now + STEP), now), gpus)
-    waiting = [b for b in begins.values() if b.state is State.WAITING]
+    waiting = [b for b in begins.values() if b.state is StartState.WAITING]
     planned = {}
     for begin in sorted(waiting, key=lambda b: (-b.job.priority, b.job.created, b.job.key)):
         workers, width = _workers(cluster, begin)

@@ -21,7 +21,7 @@ from statistics import fmean
 import msgspec
 
 from maar.registry import ALGORITHMS, catalog
-from maar.sim.compare import Entry, play
+from maar.sim.compare import ComparedRun, play
 from maar.sim.pool import simulate
 from maar.sim.rates import read_rates
 from maar.sim.result import Run
@@ -145,7 +145,7 @@ def by_fixed(folder: Path, depth: str, loads: Sequence[float]) -> None:
         head(f"{depth} depth, load {load:g}", "mean", "p99", "worst ratio", "restarts")
         found = {}
         for name in ALL:
-            found[name] = [play(at_load(trace, load), Entry(name, depth=depth), setting) for trace in traces]
+            found[name] = [play(at_load(trace, load), ComparedRun(name, depth=depth), setting) for trace in traces]
             figures[f"{name} at {load:g}"] = numbers(found[name])
         for name in sorted(found, key=lambda name: mean(found[name])):
             print(line(f"`{name}`", f"{mean(found[name]):,} s", *others(found[name])), flush=True)

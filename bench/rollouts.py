@@ -24,9 +24,9 @@ from msgspec.structs import replace
 from bench.backlog import NOW, scene
 from maar.config.config import Config
 from maar.config.file import default_config
-from maar.forecast.forecast import Forecast, Options, Verdict, forecast
-from maar.forecast.start import State
-from maar.lengths.runtimes import RunTimes, Sample
+from maar.forecast.forecast import Forecast, ForecastVerdict, Options, forecast
+from maar.forecast.start import StartState
+from maar.lengths.runtimes import RunSample, RunTimes
 from maar.lengths.traits import traits_of
 from maar.model.snapshot import Cluster
 from maar.model.tasks import Task
@@ -69,7 +69,7 @@ def history(cluster: Cluster, dice: random.Random) -> RunTimes:
         members[task.job].append(task)
     some = dice.choices(cluster.jobs, k=FINISHED)
     traits = (traits_of(job, tuple(members[job.key])) for job in some)
-    return RunTimes(Sample(of, MEDIAN * dice.lognormvariate(0.0, SIGMA)) for of in traits)
+    return RunTimes(RunSample(of, MEDIAN * dice.lognormvariate(0.0, SIGMA)) for of in traits)
 
 
 def measure(row: Row, config: Config, seed: int) -> Found:
@@ -88,8 +88,8 @@ def measure(row: Row, config: Config, seed: int) -> Found:
         may_go_on=lambda: time.process_time() - begun < row.seconds,
     )
     took = time.process_time() - begun
-    waiting = [job for job in made.jobs if job.state is State.WAITING]
-    return Found(took, made, sum(job.verdict is Verdict.UNKNOWN for job in waiting))
+    waiting = [job for job in made.jobs if job.state is StartState.WAITING]
+    return Found(took, made, sum(job.verdict is ForecastVerdict.UNKNOWN for job in waiting))
 
 
 def main() -> int:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from maar.config.config import Catalog, Config, Registration
 from maar.config.file import read_config
-from maar.controller.reporting.job_reports import Record, Seen, Waiting, report
+from maar.controller.reporting.job_reports import PlannedJob, Record, Waiting, report
 from maar.decide import decide
 from maar.model.codes import NODES, Code
 from maar.model.jobs import Job, Phase
@@ -84,7 +84,7 @@ def reason(plan: Plan, job: str) -> Reason:
 def condition_of_pod(plan: Plan, job: str) -> str:
     """What is written on a pod of the job, once the verdict has held."""
     (wait,) = (wait for wait in plan.waiting if wait.job == job)
-    seen = Seen(Job(job, phase=Phase.INQUEUE), Phase.INQUEUE, wait=wait, waiting=(Waiting(f"{job}-0", "u"),))
+    seen = PlannedJob(Job(job, phase=Phase.INQUEUE), Phase.INQUEUE, wait=wait, waiting=(Waiting(f"{job}-0", "u"),))
     _, record = report(seen, Record(), 0.0)
     writes, _ = report(seen, record, 10.0)
     body: Any = writes.patches[0].body

@@ -35,8 +35,8 @@ from maar.model import loads, text
 from maar.shards import map as shard_map
 from maar.shards import slots
 from maar.web import authentication
-from maar.web.api import question, mirror, queries, recordings, writing
 from maar.web.api import limits as web
+from maar.web.api import mirror, queries, question, recordings, writing
 from maar.web.front import answers, routes
 from maar.web.front import limits as front
 from maar.web.workers import pool
@@ -47,9 +47,9 @@ KIB, MIB = 1024, 1024 * 1024
 
 LEASE = run.LEASE_SECONDS
 PATIENCE = patience.Patience()
-PACE = informer.Pace()
-FRONT = front.Limits()
-WEB = web.Limits()
+PACE = informer.InformerPace()
+FRONT = front.FrontLimits()
+WEB = web.ApiLimits()
 EVENTS = inspect.signature(events.EventWriter).parameters
 SLOTS = inspect.signature(executor.Executor).parameters["in_flight"].default
 

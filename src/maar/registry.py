@@ -89,13 +89,13 @@ PLUGINS: tuple[Registration, ...] = (
 
 ACTIONS: tuple[Registration, ...] = (
     Registration(enqueue.NAME, enqueue.Enqueue),
-    Registration(elect.NAME, elect.Elect),
+    Registration(elect.NAME, elect.ElectAction),
     Registration(allocate.NAME, allocate.Allocate),
-    Registration(resize.NAME, resize.Resize),
+    Registration(resize.NAME, resize.ResizeAction),
     Registration(preempt.NAME, preempt.Preempt, preempt.Arguments),
     Registration(reclaim.NAME, reclaim.Reclaim, reclaim.Arguments),
     Registration(backfill.NAME, backfill.Backfill),
-    Registration(reserve.NAME, reserve.Reserve),
+    Registration(reserve.NAME, reserve.ReserveAction),
     Registration(shuffle.NAME, shuffle.Shuffle),
 )
 

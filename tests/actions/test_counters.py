@@ -23,7 +23,7 @@ from maar.model.queues import Queue
 from maar.model.selectors import PodSelector, PodTerm, Port, Requirement, Selector, Spread
 from maar.model.snapshot import Cluster, Snapshot
 from maar.model.tasks import Status
-from maar.model.volumes import LIMIT, Room, VolumeNeed
+from maar.model.volumes import LIMIT, VolumeNeed, VolumeRoom
 from maar.registry import catalog
 from maar.session.placement import Terms, groups_of, place_tasks
 from maar.session.session import Session
@@ -55,7 +55,7 @@ def disks(count: int = 1) -> dict[str, Any]:
 
 
 def attached(parts: list[Any], **limits: int) -> Cluster:
-    return cluster(*parts, rooms=(Room("disk", LIMIT, "at their limit of disk", nodes=limits),))
+    return cluster(*parts, rooms=(VolumeRoom("disk", LIMIT, "at their limit of disk", nodes=limits),))
 
 
 def low(name: str, on: str, volumes: int = 0, **fields: Any) -> Gang:
@@ -128,7 +128,7 @@ CLAIM = {"volume_needs": (VolumeNeed("claim", "claim", 1),)}
 
 
 def contested(*parts: Any) -> Cluster:
-    return cluster(*parts, rooms=(Room("claim", "ReadWriteOncePod", "are closed to it", total=1),))
+    return cluster(*parts, rooms=(VolumeRoom("claim", "ReadWriteOncePod", "are closed to it", total=1),))
 
 
 @PREEMPTING
@@ -426,7 +426,7 @@ def test_a_pod_with_more_volumes_than_any_node_attaches_never_starts() -> None:
 
 
 def test_free_volumes_come_and_go() -> None:
-    room = Room("disk", "NoFreeVolume", "have no free volume", others=0, total=0)
+    room = VolumeRoom("disk", "NoFreeVolume", "have no free volume", others=0, total=0)
     made = cluster(*NODES, high(volumes=2), rooms=(room,))
     assert [] == never(made, CONFIGS["default"])
     assert {"NoFreeVolume"} == codes(decide(Snapshot(made), CONFIGS["default"], 10.0))

@@ -33,13 +33,13 @@ from maar.controller.writing.publishing import Publisher
 from maar.embedded.server import EmbeddedServer
 from maar.forecast.arrivals import Asked, Pods
 from maar.history.address import read_address
-from maar.history.records import Prediction, Run
+from maar.history.records import FinishedRun, Prediction
 from maar.history.store import Store
 from maar.kube.kinds import volcano_podgroup
 from maar.kube.read.state import entry_of
 from maar.kube.wire.api_resources import CONFIG_MAPS, PODS
 from maar.model.selectors import Requirement, Selector
-from maar.web.forecasting.keeper import Pace
+from maar.web.forecasting.keeper import ForecastPace
 
 DEFAULT = "Maar's default configuration (--config): none is published in `kube-system`"
 HERE = f"decided here, from what you may read, with {DEFAULT}"
@@ -208,7 +208,10 @@ def with_history(folder: Path) -> str:
     now = time.time()
     asked = msgspec.json.encode(Asked((Pods(1, ((GPU, 8), ("pods", 1))),))).decode()
     times = {"submitted": now - 4e5, "started": now - 3e5, "ended": now - 2e5, "seconds": 7200.0, "gpus": 8}
-    runs = [Run("x", "old", f"u{n}", "x", "old", "default", how="completed", asked=asked, **times) for n in range(20)]  # type: ignore[arg-type]
+    runs = [
+        FinishedRun("x", "old", f"u{n}", "x", "old", "default", how="completed", asked=asked, **times)  # type: ignore[arg-type]
+        for n in range(20)
+    ]
     store.write(runs)
     kept = {"age": 1.0, "first": True, "verdict": "expected", "started": now - 800, "start_p50": now - 860}
     kept |= {"start_p90": now - 700, "shown_p90": now - 700}
@@ -464,7 +467,7 @@ def test_the_forecasts_of_maar_web_are_shown(tmp_path: Path) -> None:
             re.DOTALL,
         )
 
-    pace = Pace(every=0.5, soon=0.05, budget=20.0, rollouts=4)
+    pace = ForecastPace(every=0.5, soon=0.05, budget=20.0, rollouts=4)
     told(tmp_path, story, ADMIN, history=with_history(tmp_path), pace=pace)
 
 

@@ -18,8 +18,8 @@ from maar.cli.asking.tables import jobs_text, starts
 from maar.embedded.server import EmbeddedServer
 from maar.kube.wire.api_resources import PODS
 from maar.views.records import JobView, StartView, State
-from maar.web.api.question import EDITS, WebEdit, better, edit_problem
 from maar.web.api.errors import Refused
+from maar.web.api.question import EDITS, WebEdit, better, edit_problem
 
 LIST = ", ".join(sorted(EDITS))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from maar.config.config import Metrics, Source
+from maar.config.config import LoadOrigin, Metrics
 from maar.config.file import ConfigError, Loaded, read_config
 from maar.registry import catalog
 
@@ -21,15 +21,15 @@ def read(metrics: str, plugins: str = "", lenient: bool = False) -> Loaded:
     [
         ("", Metrics()),
         ("{}", Metrics()),
-        ("{type: prometheus, address: 'http://p:9090'}", Metrics(Source.PROMETHEUS, "http://p:9090")),
+        ("{type: prometheus, address: 'http://p:9090'}", Metrics(LoadOrigin.PROMETHEUS, "http://p:9090")),
         (
             "{type: prometheus, address: 'https://p/base', interval: 1m30s, tls: {insecureSkipVerify: 'false'}}",
-            Metrics(Source.PROMETHEUS, "https://p/base", 90.0),
+            Metrics(LoadOrigin.PROMETHEUS, "https://p/base", 90.0),
         ),
-        ("{type: prometheus_adaptor, interval: 30s}", Metrics(Source.ADAPTOR)),
-        ("{type: metrics_server, interval: 0s}", Metrics(Source.METRICS_SERVER)),
-        ("{type: metrics_server, interval: 5ms}", Metrics(Source.METRICS_SERVER, interval=1.0)),
-        ("{type: metrics_server, interval: 15}", Metrics(Source.METRICS_SERVER, interval=15.0)),
+        ("{type: prometheus_adaptor, interval: 30s}", Metrics(LoadOrigin.ADAPTOR)),
+        ("{type: metrics_server, interval: 0s}", Metrics(LoadOrigin.METRICS_SERVER)),
+        ("{type: metrics_server, interval: 5ms}", Metrics(LoadOrigin.METRICS_SERVER, interval=1.0)),
+        ("{type: metrics_server, interval: 15}", Metrics(LoadOrigin.METRICS_SERVER, interval=15.0)),
     ],
 )
 def test_what_volcano_writes_is_read(text: str, expected: Metrics) -> None:

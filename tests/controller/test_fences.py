@@ -25,7 +25,7 @@ from maar.kube.client.errors import Conflict, Invalid
 from maar.kube.kinds import batchjob
 from maar.kube.kinds.cluster import PODS as PODS_KIND
 from maar.kube.kinds.elastic import Kept
-from maar.kube.kinds.kind import Wanted, json_patch, merge
+from maar.kube.kinds.kind import WantedState, json_patch, merge
 from maar.kube.wire.api_resources import LEASES, PODS
 from maar.kube.wire.decoding import decode_json
 from maar.kube.wire.pods import Pod
@@ -326,7 +326,7 @@ def test_a_firm_size_is_written_to_any_version_of_the_same_job_and_to_no_other(k
         job = decode_json(await api.get(jobs.path(NAMESPACE, "j")), jobs.struct)
         await api.patch(jobs.path(NAMESPACE, "j"), {"metadata": {"annotations": {"example.com/number": "1"}}})
         for firm, size in ((False, 5), (True, 2)):
-            wanted = Wanted(2, False, Kept(), {}, firm)
+            wanted = WantedState(2, False, Kept(), {}, firm)
             merged, listed = merge(job, jobs, {"parallelism": 2}, wanted), {"/spec/parallelism": 2}
             request = merged if patch == "merge" else json_patch(job, jobs, listed, wanted)
             with contextlib.suppress(Conflict, Invalid):
@@ -351,7 +351,7 @@ def test_after_a_fence_no_write_for_the_version_before_it_takes_effect(kubeconfi
         await cluster.pod("p", gpu=1)
         pod = decode_json(await api.get(PODS.path(NAMESPACE, "p")), Pod)
         job = decode_json(await api.get(jobs.path(NAMESPACE, "j")), jobs.struct)
-        wanted = Wanted(5, False, Kept(), {})
+        wanted = WantedState(5, False, Kept(), {})
         resizes = [
             merge(job, jobs, {"parallelism": 5}, wanted),
             json_patch(job, jobs, {"/spec/parallelism": 5}, wanted),

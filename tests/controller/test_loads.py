@@ -17,7 +17,7 @@ from tests.support.objects import Json, decoded
 from tests.support.patience import until
 from tests.support.sockets import Handler, answer, refusal, serving
 
-from maar.config.config import Metrics, Source
+from maar.config.config import LoadOrigin, Metrics
 from maar.controller.loads.gatherer import Gatherer
 from maar.controller.loads.sources import LARGEST
 from maar.kube.client.access import Access
@@ -163,7 +163,7 @@ class Scene:
 def tell(
     handler: Handler,
     story: Callable[[Scene], Awaitable[None]],
-    source: Source = Source.PROMETHEUS,
+    source: LoadOrigin = LoadOrigin.PROMETHEUS,
     interval: float = 0.01,
     base: str = "",
 ) -> None:
@@ -245,7 +245,7 @@ def test_the_metrics_api() -> None:
         await until(lambda: scene.changes > 0)
         assert {"n1": Load("n1", 0.25, 0.25, NOW - 10, 4000, 8 * 2**30)} == scene.loads
 
-    tell(handler, story, Source.METRICS_SERVER)
+    tell(handler, story, LoadOrigin.METRICS_SERVER)
 
 
 @pytest.mark.parametrize("version", ["v1beta1", "v1beta2"])
@@ -263,7 +263,7 @@ def test_custom_metrics(version: str) -> None:
         await until(lambda: scene.changes > 0)
         assert {"n1": Load("n1", 0.25, 0.5, NOW - 10, 4000, 8 * 2**30)} == scene.loads
 
-    tell(handler, story, Source.ADAPTOR)
+    tell(handler, story, LoadOrigin.ADAPTOR)
 
 
 # -- what a source can do wrong
@@ -399,7 +399,7 @@ def test_a_new_configuration_changes_the_source_at_once() -> None:
         await until(lambda: scene.changes == 1)
         assert {"n2": (0.1, None)} == scene.fractions
         before = scene.metrics
-        scene.metrics = Metrics(Source.PROMETHEUS, before.address + "/other", 3600.0)
+        scene.metrics = Metrics(LoadOrigin.PROMETHEUS, before.address + "/other", 3600.0)
         scene.gatherer.look()
         await until(lambda: scene.fractions == {"n1": (0.5, None)})
         scene.metrics = Metrics()

@@ -14,7 +14,7 @@ from tests.support.sockets import answer, cut, refusal, serving
 from maar.controller.take_over import evict_all, fence_all
 from maar.kube.client.access import Access
 from maar.kube.client.api import Api
-from maar.kube.write.decided import Victim
+from maar.kube.write.decided import DecidedVictim
 
 PODS = "/api/v1/namespaces/default/pods"
 
@@ -80,8 +80,8 @@ def test_an_object_whose_webhook_is_down_does_not_stop_a_take_over_for_ever() ->
 # -- decided evictions
 
 
-def victims(*names: str, **more: Any) -> list[Victim]:
-    return [Victim(f"{PODS}/{name}", f"u-{name}", 5, **more) for name in names]
+def victims(*names: str, **more: Any) -> list[DecidedVictim]:
+    return [DecidedVictim(f"{PODS}/{name}", f"u-{name}", 5, **more) for name in names]
 
 
 def evicted(plays: dict[str, list[Any]], patience: float = 60.0, **more: Any) -> tuple[Counter[str], list[str]]:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maar.elastic.speedup import curve
-from maar.elastic.steps import ENOUGH, TRUSTED, Seen, Steps, fit, settings_of
+from maar.elastic.steps import ENOUGH, TRUSTED, MeasuredSteps, Steps, fit, settings_of
 
 TRUTH = {"fixed": 0.02, "sample": 0.001, "inside": 0.01, "beside": 0.002, "across": 0.05, "beyond": 0.004}
 PER_NODE = 8
@@ -25,17 +25,19 @@ def step(workers: int, nodes: int, batch: float, truth: dict[str, float] = TRUTH
     return seconds + ((truth["across"] + truth["beyond"] * (nodes - 1)) if nodes > 1 else 0.0)
 
 
-def measured(workers: int, batch: float = 32.0, nodes: int | None = None, factor: float = 1.0, epochs: int = 9) -> Seen:
+def measured(
+    workers: int, batch: float = 32.0, nodes: int | None = None, factor: float = 1.0, epochs: int = 9
+) -> MeasuredSteps:
     """What a job with this batch for each worker measures, per sample."""
     nodes = math.ceil(workers / PER_NODE) if nodes is None else nodes
-    return Seen(workers, factor * step(workers, nodes, batch) / (batch * workers), nodes, batch, epochs)
+    return MeasuredSteps(workers, factor * step(workers, nodes, batch) / (batch * workers), nodes, batch, epochs)
 
 
 def truth(workers: int, batch: float = 32.0) -> float:
     return measured(1, batch).seconds / measured(workers, batch).seconds
 
 
-def fitted(*seen: Seen) -> Steps:
+def fitted(*seen: MeasuredSteps) -> Steps:
     found = fit(seen)
     assert found is not None
     return found
@@ -70,17 +72,17 @@ def test_sizes_above_a_node_are_whole_nodes() -> None:
 
 
 def test_unknown_nodes_and_batches_are_one_form_by_workers() -> None:
-    seen = [Seen(n, (1 + 0.1 * (n - 1)) / n) for n in (1, 2, 4, 8)]
+    seen = [MeasuredSteps(n, (1 + 0.1 * (n - 1)) / n) for n in (1, 2, 4, 8)]
     found = fitted(*seen)
     assert (0, False, 1.0) == (found.dense, found.has_batch, found.batch)
     assert found.speeds()[16] == pytest.approx(16 / 2.5, rel=0.03)
-    partly = fitted(*(measured(n) for n in (1, 2, 4, 8)), Seen(16, measured(16).seconds, 0, 32.0))
+    partly = fitted(*(measured(n) for n in (1, 2, 4, 8)), MeasuredSteps(16, measured(16).seconds, 0, 32.0))
     assert partly.speeds()[16] == pytest.approx(truth(16), rel=0.03), "as few nodes as can hold them"
 
 
 def test_a_fixed_global_batch_is_recognised() -> None:
     """Strong scaling: the fixed part of a step does not shrink."""
-    seen = [Seen(n, step(n, 1, 256 / n) / 256, 1, 256 / n) for n in (1, 2, 4, 8)]
+    seen = [MeasuredSteps(n, step(n, 1, 256 / n) / 256, 1, 256 / n) for n in (1, 2, 4, 8)]
     found = fitted(*seen)
     assert (True, 256.0) == (found.is_global, found.batch)
     assert found.speeds()[8] == pytest.approx(seen[0].seconds / seen[3].seconds, rel=0.02)
@@ -124,9 +126,9 @@ def test_with_a_noise_scale_goodput_replaces_throughput() -> None:
     assert found.speeds(0.0)[8] < 1, "without noise a larger batch is of no use"
     single = fitted(measured(1))
     assert single.speeds(32.0)[2] == pytest.approx(2 * 64 / 96), "one size is enough to know the batch"
-    unknown = fitted(*(Seen(n, 1 / n) for n in (1, 2, 4)))
+    unknown = fitted(*(MeasuredSteps(n, 1 / n) for n in (1, 2, 4)))
     assert unknown.speeds(32.0) == unknown.speeds(), "without a batch size it says nothing"
-    fixed = fitted(*(Seen(n, step(n, 1, 256 / n) / 256, 1, 256 / n) for n in (1, 2, 4)))
+    fixed = fitted(*(MeasuredSteps(n, step(n, 1, 256 / n) / 256, 1, 256 / n) for n in (1, 2, 4)))
     assert fixed.speeds(32.0) == pytest.approx(fixed.speeds()), "the global batch is the same at all sizes"
 
 
@@ -138,19 +140,28 @@ def test_below_the_smallest_size_it_is_linear() -> None:
 
 def test_too_little_is_said_to_be_too_little() -> None:
     assert fit([]) is None
-    assert fit([Seen(1, math.inf), Seen(2, 0.0)]) is None
+    assert fit([MeasuredSteps(1, math.inf), MeasuredSteps(2, 0.0)]) is None
     assert not fitted(*(measured(n) for n in range(1, ENOUGH))).is_usable
-    wild = [Seen(n, seconds) for n, seconds in ((1, 1.0), (2, 40.0), (3, 0.01), (4, 90.0), (5, 0.002), (6, 50.0))]
+    wild = [
+        MeasuredSteps(n, seconds) for n, seconds in ((1, 1.0), (2, 40.0), (3, 0.01), (4, 90.0), (5, 0.002), (6, 50.0))
+    ]
     assert not fitted(*wild).is_usable, "the form does not describe this"
 
 
 def test_a_setting_counts_by_its_median() -> None:
-    seen = [Seen(2, s, 1, 8.0) for s in (1.0, 9.0, 2.0)] + [Seen(2, 5.0, 2, 8.0), Seen(1, 4.0, 1, 8.0)]
-    assert [Seen(1, 4.0, 1, 8.0, 1), Seen(2, 2.0, 1, 8.0, 3), Seen(2, 5.0, 2, 8.0, 1)] == settings_of(seen)
+    seen = [MeasuredSteps(2, s, 1, 8.0) for s in (1.0, 9.0, 2.0)] + [
+        MeasuredSteps(2, 5.0, 2, 8.0),
+        MeasuredSteps(1, 4.0, 1, 8.0),
+    ]
+    assert [
+        MeasuredSteps(1, 4.0, 1, 8.0, 1),
+        MeasuredSteps(2, 2.0, 1, 8.0, 3),
+        MeasuredSteps(2, 5.0, 2, 8.0, 1),
+    ] == settings_of(seen)
 
 
 extreme = st.builds(
-    Seen,
+    MeasuredSteps,
     st.sampled_from([1, 2, 3, 7, 64, 10**6]),
     st.sampled_from([5e-324, 1e-200, 1e-9, 1.0, 3.0, 1e8]),
     st.sampled_from([0, 1, 2, 64, 10**6]),
@@ -161,7 +172,7 @@ extreme = st.builds(
 
 @settings(max_examples=200)
 @given(seen=st.lists(extreme, max_size=8), noise=st.sampled_from([None, 0.0, 1e-300, 1.0, 1e15]))
-def test_safety_whatever_is_reported_speeds_are_usable(seen: list[Seen], noise: float | None) -> None:
+def test_safety_whatever_is_reported_speeds_are_usable(seen: list[MeasuredSteps], noise: float | None) -> None:
     found = fit(settings_of(seen))
     assert (found is None) == (not seen)
     if found is not None:

@@ -23,7 +23,7 @@ from maar.forecast.arrivals import (
 )
 from maar.forecast.forecast import Options, begins_of, forecast
 from maar.forecast.rollout import Arrival
-from maar.lengths.runtimes import RunTimes, Sample, Traits
+from maar.lengths.runtimes import RunSample, RunTimes, Traits
 from maar.registry import catalog
 from maar.testing.builders import GPU, Part, cluster, elastic, gang, node
 
@@ -40,7 +40,7 @@ tiers:
 """Without elections: else the node would be locked for the job that waits already."""
 MONDAY = 1000.0 * WEEK * HOUR
 """The begin of some week."""
-TIMES = RunTimes([Sample(Traits(), 100.0)] * 20)
+TIMES = RunTimes([RunSample(Traits(), 100.0)] * 20)
 
 
 def asked(gpus: int = 8, **fields: object) -> Asked:

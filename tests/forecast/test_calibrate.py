@@ -22,8 +22,8 @@ from maar.forecast.calibrate import (
     share_below,
     survival,
 )
-from maar.forecast.forecast import JobForecast, Span, Verdict
-from maar.forecast.start import State
+from maar.forecast.forecast import ForecastVerdict, JobForecast, Span
+from maar.forecast.start import StartState
 
 
 def made(number: int, wait: float | None, p50: float = 100.0, p90: float = 200.0, **fields: object) -> Made:
@@ -177,7 +177,9 @@ def test_ages_begin_at_their_first_second() -> None:
 
 def test_the_end_of_a_job_moves_with_its_start() -> None:
     known = Calibration(waits(100, 3.0), every=NEVER)
-    before = JobForecast("j", "q", State.WAITING, Verdict.EXPECTED, "", Span(100.0, 200.0), Span(1100.0, 2200.0))
+    before = JobForecast(
+        "j", "q", StartState.WAITING, ForecastVerdict.EXPECTED, "", Span(100.0, 200.0), Span(1100.0, 2200.0)
+    )
     after = known.applied(before, Age.SUBMITTED, 0.0)
     assert after.start.p90 == pytest.approx(546.0)
     assert after.finish.p90 == pytest.approx(2546.0)

@@ -15,16 +15,16 @@ from tests.support.subgroups import divided
 from maar.config.file import default_config, read_config
 from maar.decide import decide
 from maar.forecast.equal_gangs import Alike
-from maar.forecast.forecast import Forecast, Options, Span, Verdict, forecast, quantile, span
-from maar.forecast.start import State, begin, made_pods, settled
-from maar.lengths.runtimes import RunTimes, Sample, Traits
+from maar.forecast.forecast import Forecast, ForecastVerdict, Options, Span, forecast, quantile, span
+from maar.forecast.start import StartState, begin, made_pods, settled
+from maar.lengths.runtimes import RunSample, RunTimes, Traits
 from maar.model.elastic import Past
 from maar.model.jobs import Phase, SubgroupPolicy
 from maar.model.minimum import has_minimum
 from maar.model.snapshot import Cluster, Snapshot
 from maar.model.tasks import Status
 from maar.registry import catalog
-from maar.sim.cluster import Play
+from maar.sim.cluster import ClusterPlay
 from maar.sim.setting import Setting
 from maar.sim.trace import Trace, TraceJob
 from maar.testing.builders import GPU, Gang, Part, cluster, elastic, gang, node
@@ -36,7 +36,7 @@ FEW = Options(rollouts=4)
 
 def known(seconds: float) -> RunTimes:
     """A history in which all jobs ran equally long."""
-    return RunTimes([Sample(Traits(), seconds)] * 20)
+    return RunTimes([RunSample(Traits(), seconds)] * 20)
 
 
 def running(name: str, gpus: int = 8, started: float = NOW - 100.0, on: str = "n1", **job: Any) -> Gang:
@@ -51,14 +51,14 @@ def test_a_job_starts_when_the_limit_of_the_running_job_ends() -> None:
     found = made(node("n1", gpu=8), running("first", promise=600.0), gang("next", gpu=8, promise=50.0))
     waits = found.of("ns/next")
     assert waits is not None
-    assert Verdict.EXPECTED is waits.verdict
+    assert ForecastVerdict.EXPECTED is waits.verdict
     assert Span(NOW + 500.0, NOW + 500.0) == waits.start
     assert Span(NOW + 550.0, NOW + 550.0) == waits.finish
     assert 1.0 == waits.within_hour
     assert (4, 4) == (found.rollouts, found.wanted)
     first = found.of("ns/first")
     assert first is not None
-    assert (State.RUNNING, Span(NOW + 500.0, NOW + 500.0)) == (first.state, first.finish)
+    assert (StartState.RUNNING, Span(NOW + 500.0, NOW + 500.0)) == (first.state, first.finish)
 
 
 def test_run_times_come_from_history() -> None:
@@ -71,7 +71,7 @@ def test_run_times_come_from_history() -> None:
 def test_without_history_and_limit_a_start_is_unknown() -> None:
     found = made(node("n1", gpu=8), running("first"), gang("next", gpu=8)).of("ns/next")
     assert found is not None
-    assert Verdict.UNKNOWN is found.verdict
+    assert ForecastVerdict.UNKNOWN is found.verdict
     assert "0 of 4 roll-outs" in found.why
     assert Span() == found.start
 
@@ -101,7 +101,7 @@ def test_a_job_larger_than_any_node_never_starts_and_delays_no_one() -> None:
     huge, after = found.of("ns/huge"), found.of("ns/next")
     assert huge is not None
     assert after is not None
-    assert Verdict.NEVER is huge.verdict
+    assert ForecastVerdict.NEVER is huge.verdict
     assert "1 pod needs 16 nvidia.com/gpu" in huge.why
     assert NOW + 500.0 == after.start.p90
 
@@ -111,7 +111,7 @@ def test_gangs_start_in_the_order_of_the_scheduler() -> None:
     important = gang("important", gpu=8, created=50.0, priority=9, promise=100.0, preempts=False)
     first = running("first", promise=200.0, priority=10)
     found = made(node("n1", gpu=8), first, important, *queue)
-    starts = {f.job: f.start.p50 for f in found.jobs if f.state is State.WAITING}
+    starts = {f.job: f.start.p50 for f in found.jobs if f.state is StartState.WAITING}
     assert {"ns/important": 100.0, **{f"ns/g{i}": 200.0 + 100.0 * i for i in range(4)}} == {
         job: (at or 0.0) - NOW for job, at in starts.items()
     }
@@ -139,12 +139,12 @@ def test_without_a_roll_out_the_work_ahead_gives_a_rough_answer() -> None:
     scene: list[Part] = [node("n1", gpu=8), running("first", promise=600.0), *old, gang("never", gpu=16)]
     found = made(*scene, may_go_on=lambda: False)
     assert 0 == found.rollouts
-    starts = {job.job: (job.verdict, job.start) for job in found.jobs if job.state is State.WAITING}
+    starts = {job.job: (job.verdict, job.start) for job in found.jobs if job.state is StartState.WAITING}
     assert {
-        "ns/next": (Verdict.EXPECTED, Span(NOW + 500.0)),
-        "ns/half": (Verdict.EXPECTED, Span(NOW + 550.0)),
-        "ns/last": (Verdict.EXPECTED, Span(NOW + 600.0)),
-        "ns/never": (Verdict.NEVER, Span()),
+        "ns/next": (ForecastVerdict.EXPECTED, Span(NOW + 500.0)),
+        "ns/half": (ForecastVerdict.EXPECTED, Span(NOW + 550.0)),
+        "ns/last": (ForecastVerdict.EXPECTED, Span(NOW + 600.0)),
+        "ns/never": (ForecastVerdict.NEVER, Span()),
     } == starts
     first = made(*scene[:4], may_go_on=lambda: False).of("ns/next")
     assert first is not None
@@ -154,7 +154,7 @@ def test_without_a_roll_out_the_work_ahead_gives_a_rough_answer() -> None:
 def test_nothing_is_known_behind_a_job_of_unknown_run_time() -> None:
     found = made(node("n1", gpu=8), running("first"), gang("next", gpu=8), may_go_on=lambda: False).of("ns/next")
     assert found is not None
-    assert (Verdict.UNKNOWN, "no roll-out was finished in time") == (found.verdict, found.why)
+    assert (ForecastVerdict.UNKNOWN, "no roll-out was finished in time") == (found.verdict, found.why)
 
 
 def test_a_running_elastic_job_ends_by_its_speed() -> None:
@@ -243,7 +243,7 @@ def trace_of(sizes: list[int], seed: int) -> Trace:
 @given(SIZES, st.integers(0, 12))
 def test_with_true_run_times_a_forecast_is_what_the_simulator_does(sizes: list[int], seed: int) -> None:
     """Then nothing is left to guess. The simulator looks at all waiting jobs; roll-outs let alike jobs rest."""
-    play = Play(trace_of(sizes, seed), PLAIN, Setting(2, 8))
+    play = ClusterPlay(trace_of(sizes, seed), PLAIN, Setting(2, 8))
     while play.step() and len(play.works) + play.done < len(sizes):
         pass
     now, scene = play.plans[0][0], play.virtual.cluster()
@@ -251,8 +251,8 @@ def test_with_true_run_times_a_forecast_is_what_the_simulator_does(sizes: list[i
         pass
     true = {f"sim/{record.name}": record.started for record in play.run("true").jobs}
     found = forecast(scene, PLAIN, now, RunTimes(), options=Options(rollouts=1, batch=0.0))
-    assert {f.job: true[f.job] for f in found.jobs if f.state is State.WAITING} == {
-        f.job: pytest.approx(f.start.p50) for f in found.jobs if f.state is State.WAITING
+    assert {f.job: true[f.job] for f in found.jobs if f.state is StartState.WAITING} == {
+        f.job: pytest.approx(f.start.p50) for f in found.jobs if f.state is StartState.WAITING
     }
 
 
@@ -271,25 +271,25 @@ def scenes() -> st.SearchStrategy[Cluster]:
 
 
 @settings(max_examples=8)
-@given(scenes(), st.sampled_from([RunTimes(), RunTimes(Sample(Traits(), 60.0 * n) for n in range(1, 30))]))
+@given(scenes(), st.sampled_from([RunTimes(), RunTimes(RunSample(Traits(), 60.0 * n) for n in range(1, 30))]))
 def test_safety_forecasts_are_in_order_and_do_not_depend_on_the_order_of_input(scene: Cluster, times: RunTimes) -> None:
     found = forecast(scene, CONFIG, NOW, times, options=FEW)
     backwards = replace(scene, jobs=scene.jobs[::-1], tasks=scene.tasks[::-1], nodes=scene.nodes[::-1])
     assert found == forecast(backwards, CONFIG, NOW, times, options=FEW)
     proved = {w.job for w in decide(Snapshot(scene), CONFIG, NOW).waiting for r in w.reasons if r.never is not None}
-    assert proved == {f.job for f in found.jobs if f.verdict is Verdict.NEVER}
+    assert proved == {f.job for f in found.jobs if f.verdict is ForecastVerdict.NEVER}
     for job in found.jobs:
         for at in (job.start, job.finish):
             assert at.p50 is None or at.p50 >= NOW
             assert at.p90 is None or (at.p50 is not None and at.p50 <= at.p90)
-        assert (Verdict.EXPECTED is job.verdict) == (not job.why)
+        assert (ForecastVerdict.EXPECTED is job.verdict) == (not job.why)
         if job.start.p50 is not None and job.finish.p50 is not None:
             assert job.start.p50 <= job.finish.p50
 
 
 def test_what_a_job_draws_does_not_depend_on_others() -> None:
     """Common random numbers: one more job behind all others does not move them."""
-    times = RunTimes(Sample(Traits(), 60.0 * n) for n in range(1, 30))
+    times = RunTimes(RunSample(Traits(), 60.0 * n) for n in range(1, 30))
     scene: list[Part] = [
         node("n1", gpu=8),
         running("first", 8),
@@ -326,7 +326,7 @@ def test_a_gang_runs_with_its_roles_and_subgroups_only() -> None:
     parts = divided("b", [2, 2], size=2, least=2, minimum=2, on=["n1"] * 3)
     whole = divided("c", [2, 2], size=2, least=2, minimum=2, on=["n1"] * 4)
     found = [begin(made.job, made.tasks, NOW).state for made in (roles, parts, whole)]
-    assert [State.WAITING, State.WAITING, State.RUNNING] == found
+    assert [StartState.WAITING, StartState.WAITING, StartState.RUNNING] == found
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from maar.controller.settings.config_file import text_of
 from maar.history.estimates import Estimates
 from maar.history.history import History
 from maar.registry import catalog
-from maar.web.front.answers import Refused
+from maar.web.front.answers import RequestRefused
 from maar.web.front.routes import reports_in
 from maar.web.measurements import measurements_in
 from maar.web.messages import Post
@@ -119,7 +119,7 @@ def _check_measurements(body: bytes) -> None:
     """A request is refused with a reason, or what it says can be used."""
     try:
         reports = reports_in(body)
-    except Refused as refused:
+    except RequestRefused as refused:
         str(refused).encode()
         return
     history = History()

@@ -20,7 +20,7 @@ from maar.history.address import read_address
 from maar.history.errors import Unreachable
 from maar.history.estimates import Estimates
 from maar.history.history import History
-from maar.history.records import Event, EventKind, Measurement, Run
+from maar.history.records import Event, EventKind, FinishedRun, Measurement
 from maar.lengths.runtimes import Traits
 
 
@@ -77,9 +77,9 @@ def test_what_is_told_is_learnt_and_stays(address: str) -> None:
 
 
 def test_run_times_are_learned_from_finished_jobs_and_stay(address: str) -> None:
-    def ran(number: int) -> Run:
+    def ran(number: int) -> FinishedRun:
         name, uid = f"bert-{number}", f"u-{number}"
-        return Run("team", name, uid, "team", "bert", "red", 0.0, 1.0, 101.0, 100.0, how="completed", gpus=8)
+        return FinishedRun("team", name, uid, "team", "bert", "red", 0.0, 1.0, 101.0, 100.0, how="completed", gpus=8)
 
     def estimated(history: History) -> int:
         found = history.run_times.estimate(Traits("team", "bert", 8))

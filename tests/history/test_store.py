@@ -12,7 +12,7 @@ from tests.support.postgres import Postgres
 
 from maar.history.address import read_address
 from maar.history.errors import HistoryError, NewerSchema, Refused, Unreachable
-from maar.history.records import Event, EventKind, Fate, Measurement, Prediction, Run
+from maar.history.records import Event, EventKind, Fate, FinishedRun, Measurement, Prediction
 from maar.history.store import Store
 
 
@@ -141,7 +141,7 @@ def test_tables_of_a_newer_maar_are_refused(store: Store, address: str) -> None:
             Store(read_address(address), write=write).open()
 
 
-RUN = Run(
+RUN = FinishedRun(
     *("team", "bert-1", "u-9", "team", "bert", "red"),
     submitted=900.0,
     started=1000.0,

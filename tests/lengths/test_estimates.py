@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from maar.lengths.runtimes import SIMILAR, RunTimes, Sample, Traits, Work
+from maar.lengths.runtimes import SIMILAR, RunSample, RunTimes, Traits, WorkOnOne
 
 BERT = Traits("team", "bert", 8)
 
 
-def ran(traits: Traits, *seconds: float) -> list[Sample]:
-    return [Sample(traits, s) for s in seconds]
+def ran(traits: Traits, *seconds: float) -> list[RunSample]:
+    return [RunSample(traits, s) for s in seconds]
 
 
 @pytest.mark.parametrize(("runs", "known"), [(SIMILAR - 1, False), (SIMILAR, True)])
@@ -48,7 +48,7 @@ def test_no_estimate_is_above_the_declared_limit_by_more_than_its_rounding() -> 
 def test_one_more_run_like_the_others_changes_no_estimate() -> None:
     times = RunTimes(ran(BERT, *[float(90 + n % 20) for n in range(100)]))
     before = times.estimate(BERT)
-    times.add(Sample(BERT, 100.0))
+    times.add(RunSample(BERT, 100.0))
     after = times.estimate(BERT)
     assert before is not None
     assert after is not None
@@ -59,7 +59,7 @@ def test_the_work_of_an_elastic_job_does_not_depend_on_the_size_that_others_requ
     """On 2 workers of 8 GPUs jobs run at 1.5 times the speed of one, on 4 at twice."""
     pair, four = Traits("team", "bert", 16), Traits("team", "bert", 32)
     times = RunTimes([*ran(pair, *[200.0] * SIMILAR), *ran(four, *[150.0] * SIMILAR)])
-    work = Work((0.0, 1.0, 1.5, 1.75, 2.0), gpus=8, requested=2)
+    work = WorkOnOne((0.0, 1.0, 1.5, 1.75, 2.0), gpus=8, requested=2)
     found = [times.estimate(traits, work) for traits in (pair, four, Traits("team", "bert", 8, limit=10.0))]
     assert found[0] is not None
     assert 300.0 <= found[0].half <= found[0].most < 331.0
@@ -67,7 +67,7 @@ def test_the_work_of_an_elastic_job_does_not_depend_on_the_size_that_others_requ
 
 
 def test_a_kind_says_something_only_where_jobs_of_a_kind_took_about_as_long() -> None:
-    alike = [Sample(Traits("team", stem, 8), s) for stem, s in (("a", 100.0), ("b", 10_000.0)) for _ in range(9)]
+    alike = [RunSample(Traits("team", stem, 8), s) for stem, s in (("a", 100.0), ("b", 10_000.0)) for _ in range(9)]
     assert "team/new" == RunTimes(alike).kind(Traits("team", "new", 1))
     assert "" == RunTimes(alike[: SIMILAR // 2]).kind(Traits("team", "new", 1)), "too few"
-    assert "" == RunTimes(Sample(BERT, s.seconds) for s in alike).kind(Traits("team", "new", 1))
+    assert "" == RunTimes(RunSample(BERT, s.seconds) for s in alike).kind(Traits("team", "new", 1))

@@ -8,21 +8,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maar.forecast.draws import uniforms
-from maar.lengths.runtimes import RunTimes, Sample, Traits
+from maar.lengths.runtimes import RunSample, RunTimes, Traits
 
 SHARES = st.floats(0.001, 0.999)
 SECONDS = st.floats(1.0, 1e6)
 LIMITS = st.none() | st.floats(1.0, 1e7)
 
 
-def samples(seconds: list[float], owner: str = "team", stem: str = "bert") -> list[Sample]:
-    return [Sample(Traits(owner, stem, 1), s) for s in seconds]
+def samples(seconds: list[float], owner: str = "team", stem: str = "bert") -> list[RunSample]:
+    return [RunSample(Traits(owner, stem, 1), s) for s in seconds]
 
 
 TRAITS = st.builds(Traits, st.sampled_from("ab"), st.just("x"), st.just(1), st.just(""), LIMITS)
 HISTORIES = st.lists(
     st.builds(
-        Sample,
+        RunSample,
         st.builds(Traits, st.sampled_from("ab"), st.sampled_from("xy"), st.sampled_from([1, 8]), st.just(""), LIMITS),
         SECONDS,
     ),
@@ -51,7 +51,7 @@ def test_jobs_of_the_same_owner_and_name_count_more_than_others() -> None:
 def test_the_share_of_the_limit_is_learned_where_it_says_more() -> None:
     """Run times differ by a factor of 1000, but every job uses a quarter of its limit."""
     times = [10.0 * 10 ** (i % 4) for i in range(100)]
-    known = RunTimes(Sample(Traits("team", "bert", 1, "", 4 * t), t) for t in times)
+    known = RunTimes(RunSample(Traits("team", "bert", 1, "", 4 * t), t) for t in times)
     assert math.isclose(5_000.0, known.seconds(Traits("team", "bert", 1, "", 20_000.0), 0.3) or 0.0)
     assert math.isclose(5_000.0, known.seconds(Traits("team", "bert", 1, "", 20_000.0), 0.9) or 0.0)
 
@@ -67,7 +67,7 @@ def test_a_running_job_is_compared_with_jobs_that_ran_as_long() -> None:
 
 @given(HISTORIES, TRAITS, SHARES)
 def test_safety_a_job_ends_after_it_has_run_and_within_its_limit(
-    history: list[Sample], traits: Traits, u: float
+    history: list[RunSample], traits: Traits, u: float
 ) -> None:
     known = RunTimes(history)
     for elapsed in (0.0, 10.0, 1e5):
@@ -79,7 +79,7 @@ def test_safety_a_job_ends_after_it_has_run_and_within_its_limit(
 
 
 @given(HISTORIES, TRAITS, SHARES, SHARES)
-def test_larger_shares_give_longer_times(history: list[Sample], traits: Traits, a: float, b: float) -> None:
+def test_larger_shares_give_longer_times(history: list[RunSample], traits: Traits, a: float, b: float) -> None:
     known = RunTimes(history)
     first, second = (known.seconds(traits, u, 30.0) for u in sorted((a, b)))
     assert (first is None) == (second is None)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from maar.model.documents import DocumentError, Place, documents, refuse_repeated
+from maar.model.documents import DocumentError, TextPosition, documents, refuse_repeated
 
 SAME = [
     ("", []),
@@ -30,7 +30,7 @@ def test_text_becomes_documents(text: str, expected: list[Any], repeated: Any) -
 
 @pytest.mark.parametrize("text", ["a: 1\nb: {c: 1,\n    c: 2}", '{"a": 1,\n "b": {"x": 0,\n    "c": 1, "c": 2}}'])
 def test_a_key_given_twice(text: str) -> None:
-    said: list[tuple[Place, str]] = []
+    said: list[tuple[TextPosition, str]] = []
     found = list(documents(text, lambda place, key: said.append((place, key))))
     assert found == list(documents(text))
     assert 2 == found[0]["b"]["c"]

@@ -15,7 +15,7 @@ from maar.config.file import read_config
 from maar.config.problems import ConfigError
 from maar.model.plan import Plan
 from maar.model.resources import CPU, MEMORY, PODS
-from maar.model.shapes import Strategy
+from maar.model.shapes import FillStrategy
 from maar.model.snapshot import Cluster, Snapshot
 from maar.plugins import resource_strategy_fit as fit
 from maar.registry import catalog
@@ -87,14 +87,14 @@ def test_the_weight_of_the_plugin() -> None:
 @pytest.mark.parametrize(
     ("own", "expected"),
     [
-        (Strategy(pack=True), "n2"),
-        (Strategy(pack=True, weights=((GPU, 1.0),)), "n3"),
-        (Strategy(pack=False), "n1"),
-        (Strategy(weights=((GPU, 5.0), ("memory", 0.1))), "n3"),
+        (FillStrategy(pack=True), "n2"),
+        (FillStrategy(pack=True, weights=((GPU, 1.0),)), "n3"),
+        (FillStrategy(pack=False), "n1"),
+        (FillStrategy(weights=((GPU, 5.0), ("memory", 0.1))), "n3"),
         (None, "n3"),
     ],
 )
-def test_a_pod_may_state_its_own_strategy(own: Strategy | None, expected: str) -> None:
+def test_a_pod_may_state_its_own_strategy(own: FillStrategy | None, expected: str) -> None:
     arguments = "{resources: {nvidia.com/gpu: {type: MostAllocated}, cpu: {weight: 2}}}"
     assert [expected] == used(world(constraints={"strategy": own}), arguments)
 
@@ -293,7 +293,7 @@ def how_many(
 
 
 def test_the_struct_of_a_pods_strategy_is_part_of_its_shape() -> None:
-    one, other = (gang("g", constraints={"strategy": s}).tasks[0].shape for s in (None, Strategy(True)))
+    one, other = (gang("g", constraints={"strategy": s}).tasks[0].shape for s in (None, FillStrategy(True)))
     assert one != other
     assert msgspec.structs.replace(other, strategy=None) == one
 

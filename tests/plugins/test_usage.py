@@ -257,7 +257,7 @@ ARGUMENTS = st.builds(
     weight=st.sampled_from([1.0, 5.0]),
     cpu=st.sampled_from([0.0, 1.0, 3.0]),
     memory=st.sampled_from([0.5, 1.0]),
-    thresholds=st.builds(usage.Thresholds, cpu=st.floats(0, 100), memory=st.floats(0, 100)),
+    thresholds=st.builds(usage.UsageThresholds, cpu=st.floats(0, 100), memory=st.floats(0, 100)),
     estimator=st.builds(
         usage.Estimator,
         request=st.floats(0, 1),

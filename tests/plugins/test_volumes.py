@@ -16,7 +16,7 @@ from maar.model.reasons import in_one_line
 from maar.model.selectors import NodeTerm, Requirement
 from maar.model.snapshot import Snapshot
 from maar.model.tasks import Status
-from maar.model.volumes import LIMIT, Room, VolumeNeed
+from maar.model.volumes import LIMIT, VolumeNeed, VolumeRoom
 from maar.plugins import gang as gang_plugin
 from maar.plugins import predicates
 from maar.plugins.support.volumes import reach_words
@@ -37,7 +37,7 @@ def config(**switches: bool) -> Config:
 
 
 def plan(*parts: Part, room: dict[str, Any], **switches: bool) -> Plan:
-    it = Room("disk", room.pop("code", LIMIT), "at their limit of disk", **room)
+    it = VolumeRoom("disk", room.pop("code", LIMIT), "at their limit of disk", **room)
     return decide(Snapshot(cluster(*parts, rooms=(it,))), config(**switches), 0.0)
 
 
@@ -117,7 +117,7 @@ def test_what_all_nodes_share_is_counted_once(total: int, placed: int) -> None:
 def test_kinds_of_one_pool_share_its_volumes() -> None:
     """One volume would be enough for either pod; the first takes it."""
     large, small = (VolumeNeed(name, "class local", 1) for name in ("large", "small"))
-    rooms = tuple(Room(n.room, "NoFreeVolume", "have none", {"a": 1}, others=0, total=1) for n in (large, small))
+    rooms = tuple(VolumeRoom(n.room, "NoFreeVolume", "have none", {"a": 1}, others=0, total=1) for n in (large, small))
     gangs = (gang("a", 1, constraints={"volume_needs": (large,)}), gang("b", 1, constraints={"volume_needs": (small,)}))
     made = decide(Snapshot(cluster(node("a"), *gangs, rooms=rooms)), config(), 0.0)
     assert ["ns/a-0"] == [bind.task for bind in made.bind]

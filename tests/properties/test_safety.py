@@ -24,7 +24,7 @@ from maar.registry import catalog
 from maar.session.release import release
 from maar.session.resizing.restoring import restore_room
 from maar.session.session import Decision, Session
-from maar.session.view import View
+from maar.session.view import NodesView
 from maar.testing.scenario import check_invariants
 
 CONFIG = default_config(catalog())
@@ -235,7 +235,7 @@ def test_a_view_brought_up_to_date_equals_a_new_one(cluster: Cluster, dice: list
             session.view(shape)
     for shape in shapes:
         for later in (False, True):
-            kept, new = session.view(shape, later), View(session, shape, later)
+            kept, new = session.view(shape, later), NodesView(session, shape, later)
             assert kept.fits.tolist() == new.fits.tolist()
             assert kept.score.tolist() == new.score.tolist()
 

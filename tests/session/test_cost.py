@@ -11,20 +11,20 @@ import pytest
 
 from maar.actions.preempt import take
 from maar.model.plan import Cause
-from maar.session.eviction.cost import Cost, Rank, Work
+from maar.session.eviction.cost import Cost, LostWork, Rank
 from maar.session.eviction.victims import CandidateBook
 from maar.session.hooks import Claim, GangRules
 from maar.session.register import Register
 from maar.session.session import Session
 from maar.testing.builders import cluster, elastic, gang, node
 
-LATER = Work(1.0, 0.0)
+LATER = LostWork(1.0, 0.0)
 
 
 def test_each_field_counts_more_than_all_after_it() -> None:
     rising = [
         Cost(evicts=False),
-        Cost(evicts=False, work=Work(0.0, 9.0)),
+        Cost(evicts=False, work=LostWork(0.0, 9.0)),
         Cost(evicts=False, work=LATER),
         Cost(evicts=False, pod_priority=1),
         Cost(evicts=False, gangs=0.5, pod_priority=9, work=LATER),

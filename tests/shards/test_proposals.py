@@ -19,8 +19,8 @@ from maar.shards.proposals import (
     NOTHING,
     Move,
     NodeMove,
+    ProposalReason,
     QueueMove,
-    Why,
     kept_racks,
     proposals,
     rack_homes,
@@ -164,13 +164,13 @@ def test_with_one_shard_nothing_is_proposed() -> None:
 def test_a_lent_node_goes_back() -> None:
     made = two_shards()
     name = name_in(made, 0, "n")
-    assert (NodeMove(name, 1, 0, Why.SLOT),) == proposals(made.lent(name, 1), {name: ""}, NO_QUEUES).nodes
+    assert (NodeMove(name, 1, 0, ProposalReason.SLOT),) == proposals(made.lent(name, 1), {name: ""}, NO_QUEUES).nodes
 
 
 def test_the_entry_of_a_deleted_node_goes_back_too() -> None:
     made = two_shards()
     name = name_in(made, 0, "n")
-    assert (NodeMove(name, 1, 0, Why.GONE),) == proposals(made.lent(name, 1), {}, NO_QUEUES).nodes
+    assert (NodeMove(name, 1, 0, ProposalReason.GONE),) == proposals(made.lent(name, 1), {}, NO_QUEUES).nodes
 
 
 def test_a_rack_is_kept_in_the_shard_of_its_own_slot() -> None:
@@ -178,7 +178,7 @@ def test_a_rack_is_kept_in_the_shard_of_its_own_slot() -> None:
     racks = [name_in(made, 0, "rack"), name_in(made, 1, "rack")]
     nodes = {f"node-{number}": racks[number % 2] for number in range(20)}
     proposed = proposals(made, nodes, NO_QUEUES)
-    assert {Why.RACK} == {move.why for move in proposed.nodes}
+    assert {ProposalReason.RACK} == {move.why for move in proposed.nodes}
     after = moved_by(made, list(proposed.moves), {})
     assert {name: racks.index(rack) for name, rack in nodes.items()} == {name: after.owner_of(name) for name in nodes}
 
@@ -205,7 +205,7 @@ def test_a_pinned_queue_moves_with_the_queues_below_it() -> None:
     top = name_in(made, 0, "team")
     made = made.let_go("below", 0)
     tree = QueueTree([Queue(top, pin="1"), Queue("below", parent=top)])
-    assert (QueueMove(top, ("below", top), 0, 1, Why.PIN),) == proposals(made, {}, tree).queues
+    assert (QueueMove(top, ("below", top), 0, 1, ProposalReason.PIN),) == proposals(made, {}, tree).queues
     assert {"below", top} == proposals(made, {}, tree).leaving_queues()
 
 
@@ -214,7 +214,7 @@ def test_a_new_parent_proposes_its_shard() -> None:
     top, other = name_in(made, 0, "team"), name_in(made, 1, "team")
     made = made.let_go("below", 0)
     proposed = proposals(made, {}, QueueTree([Queue(top), Queue(other), Queue("below", parent=other)]))
-    assert (QueueMove(other, ("below",), 0, 1, Why.PARENT),) == proposed.queues
+    assert (QueueMove(other, ("below",), 0, 1, ProposalReason.PARENT),) == proposed.queues
 
 
 def test_a_queue_whose_parent_is_missing_stays() -> None:
@@ -227,7 +227,9 @@ def test_a_queue_whose_parent_is_missing_stays() -> None:
 def test_the_entry_of_a_deleted_queue_goes_back() -> None:
     made = two_shards()
     name = name_in(made, 1, "team")
-    assert (QueueMove(name, (name,), 0, 1, Why.GONE),) == proposals(made.let_go(name, 0), {}, NO_QUEUES).queues
+    assert (QueueMove(name, (name,), 0, 1, ProposalReason.GONE),) == proposals(
+        made.let_go(name, 0), {}, NO_QUEUES
+    ).queues
 
 
 @pytest.mark.parametrize(

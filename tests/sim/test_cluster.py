@@ -15,8 +15,8 @@ from maar.decide import decide
 from maar.model.tasks import Status
 from maar.registry import catalog
 from maar.session.plan import UNREAD
-from maar.sim.cluster import Play, simulate
-from maar.sim.compare import Entry, config_of
+from maar.sim.cluster import ClusterPlay, simulate
+from maar.sim.compare import ComparedRun, config_of
 from maar.sim.faults import Chance, Faults, NodeEvent, What
 from maar.sim.result import Run
 from maar.sim.setting import Setting
@@ -70,7 +70,7 @@ tiers:
 def test_a_waiting_job_that_is_cancelled_is_gone_and_delays_no_one() -> None:
     """`next` waits for 100 s and is cancelled at 10 s, when `last` comes: `last` starts instead of it."""
     jobs = (gang("first", 0, 100, 8), gang("next", 5, 50, 8), gang("last", 10, 7, 8))
-    run = Play(Trace(jobs), PREEMPTING, SMALL)
+    run = ClusterPlay(Trace(jobs), PREEMPTING, SMALL)
     while run.step():
         if run.plans[0][0] == 10.0:
             run.cancel("sim/next")
@@ -90,7 +90,7 @@ def test_an_evicted_gang_loses_what_it_did_not_save_and_starts_again() -> None:
 
 def test_elastic_jobs_share_and_resize() -> None:
     setting = msgspec.structs.replace(SMALL, restart=0.0)
-    config = config_of(Entry("elastic-fifo", depth="cluster"), setting)
+    config = config_of(ComparedRun("elastic-fifo", depth="cluster"), setting)
     run = play(config, setting, elastic("a", 0, 1000, 1, 4, 8), elastic("b", 200, 400, 1, 4, 8))
     # a: 4000 worker-seconds; on 8 until 200 (1600), then 4 and 4 until b's 1600 are done at 600, then 800 on 8.
     assert {"a": 700.0, "b": 600.0} == ends(run)
@@ -99,7 +99,7 @@ def test_elastic_jobs_share_and_resize() -> None:
 
 def test_a_policy_manages_rigid_jobs_too() -> None:
     setting = msgspec.structs.replace(SMALL, restart=0.0)
-    config = config_of(Entry("srtf", depth="cluster"), setting)
+    config = config_of(ComparedRun("srtf", depth="cluster"), setting)
     jobs = gang("long", 0, 1000, 8), gang("short", 100, 50, 8)
     assert {"long": 1050.0, "short": 150.0} == ends(play(config, setting, *jobs, managed=True))
     assert {"long": 1000.0, "short": 1050.0} == ends(play(config, setting, *jobs))
@@ -169,7 +169,7 @@ def test_safety_and_liveness(drawn: list, managed: bool, fails: bool) -> None:  
     )
     events = (NodeEvent(50, 0, What.FAIL), NodeEvent(400, 0, What.REPAIR)) if fails else ()
     setting = msgspec.structs.replace(SMALL, faults=Faults(events))
-    play = Play(Trace(jobs), DEFAULT, setting, managed)
+    play = ClusterPlay(Trace(jobs), DEFAULT, setting, managed)
     moments = 0
     while play.step():
         moments += 1
@@ -189,7 +189,7 @@ def test_safety_and_liveness(drawn: list, managed: bool, fails: bool) -> None:  
         assert record.end - record.submit == pytest.approx(record.waited + record.ran)
 
 
-def _check(play: Play) -> None:
+def _check(play: ClusterPlay) -> None:
     snapshot = play.virtual.snapshot()
     assert (snapshot.used <= snapshot.nodes.allocatable).all()
     assert play.ledger.used <= 8
@@ -206,7 +206,7 @@ def some_jobs() -> list[TraceJob]:
 
 @pytest.mark.parametrize("config", [DEFAULT, PREEMPTING], ids=["default", "preempting"])
 def test_plans_are_the_same_though_nobody_reads_why_jobs_wait(config: Config) -> None:
-    play, unread = Play(Trace(tuple(some_jobs())), config, SMALL), 0
+    play, unread = ClusterPlay(Trace(tuple(some_jobs())), config, SMALL), 0
     while play.step():
         now, snapshot = play.plans[-1][0], play.virtual.snapshot()
         told = decide(snapshot, config, now)

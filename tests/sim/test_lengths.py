@@ -13,7 +13,7 @@ from maar.config.file import default_config
 from maar.model.elastic import Elastic
 from maar.model.lengths import Estimate
 from maar.registry import catalog
-from maar.sim.cluster import Play as Cluster
+from maar.sim.cluster import ClusterPlay as Cluster
 from maar.sim.pool import simulate
 from maar.sim.rates import Application, Rates
 from maar.sim.setting import Setting

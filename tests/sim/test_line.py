@@ -15,7 +15,7 @@ from maar.sim.faults import Chance, Faults
 from maar.sim.models.default import Default
 from maar.sim.models.desk import Desk
 from maar.sim.models.line import FRONT, Line
-from maar.sim.pool import Play
+from maar.sim.pool import PoolPlay
 from maar.sim.setting import Setting
 from maar.sim.trace import Trace, TraceJob
 
@@ -41,7 +41,7 @@ def played(policy: str, trace: Trace, setting: Setting, in_line: bool) -> tuple[
     algorithm = catalog().algorithms[policy]
     if not in_line:  # the same function, but the simulator does not know that it serves in order
         algorithm = msgspec.structs.replace(algorithm, serving=Serving.TOGETHER)
-    pool = Play(trace, algorithm, setting)
+    pool = PoolPlay(trace, algorithm, setting)
     there = asked = 0
     while pool.step():
         assert isinstance(pool.model, Default)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from maar.registry import ALGORITHMS, catalog
 from maar.sim.faults import Chance, FaultError, Faults, NodeEvent, What, parse_chance
 from maar.sim.faults import read as read_faults
-from maar.sim.pool import Play, simulate
+from maar.sim.pool import PoolPlay, simulate
 from maar.sim.result import Run
 from maar.sim.setting import Setting
 from maar.sim.trace import Trace, TraceJob
@@ -207,7 +207,7 @@ def test_safety_and_liveness(drawn: list, restart: float, fails: bool, policy: s
     faults = Faults((NodeEvent(50, 0, What.FAIL), NodeEvent(150, 0, What.REPAIR), NodeEvent(160, 1, What.DRAIN),
                      NodeEvent(400, 1, What.RETURN))) if fails else Faults()  # fmt: skip
     setting = Setting(2, 4, restart=restart, checkpoint=0.0, faults=faults)
-    pool = Play(Trace(tuple(jobs)), catalog().algorithms[policy], setting)
+    pool = PoolPlay(Trace(tuple(jobs)), catalog().algorithms[policy], setting)
     now = -math.inf
     while pool.step():
         assert 0 <= pool.ledger.used <= pool.gpus

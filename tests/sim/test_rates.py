@@ -14,7 +14,7 @@ from tests.support.shared import SHARED, needs
 from maar.registry import ALGORITHMS, catalog
 from maar.sim.faults import Chance, Faults
 from maar.sim.models.packing import Packing
-from maar.sim.models.rates import Speeds
+from maar.sim.models.rates import TrueSpeeds
 from maar.sim.pool import simulate
 from maar.sim.rates import Rates, read_rates
 from maar.sim.result import Run
@@ -101,7 +101,7 @@ def test_lengths_may_be_hidden() -> None:
 
 
 def test_speeds_are_learnt_from_the_jobs_that_run() -> None:
-    speeds = Speeds(rates().applications["slow"], known=False)
+    speeds = TrueSpeeds(rates().applications["slow"], known=False)
     assert (list(range(9)), 0.0, 0) == (list(speeds.belief(0)[0]), *speeds.belief(0)[1:])
     assert (0, 90.0) == speeds.run(0, 0.0, 1, 90.0)
     assert (1.0, 1) == speeds.belief(0)[1:], "one point: linear"
@@ -109,14 +109,14 @@ def test_speeds_are_learnt_from_the_jobs_that_run() -> None:
     values, base, largest = speeds.belief(0)
     assert (1.5, 1.0, 2) == (values[2], base, largest)
     assert 2.0 == speeds.belief(1)[0][2], "in the second epoch the rate on two GPUs was 2"
-    values, base, largest = Speeds(rates().applications["slow"], known=True).belief(1)
+    values, base, largest = TrueSpeeds(rates().applications["slow"], known=True).belief(1)
     assert [1.0, 2.0, 4.0, 8.0] == pytest.approx([values[n] for n in (1, 2, 4, 8)])
     assert [1.0, 8] == pytest.approx([base, largest])
 
 
 def test_old_rates_do_not_count_where_there_are_recent_ones() -> None:
     text = TABLE.splitlines()[0] + "\n" + "".join(f"x,{e},{e},{e + 1},{e + 1},{e + 2},{e + 4},1\n" for e in range(40))
-    speeds = Speeds(rates(text).applications["x"], known=False)
+    speeds = TrueSpeeds(rates(text).applications["x"], known=False)
     speeds.run(0, 0.0, 8, 1.0)
     assert 8 == speeds.belief(39)[2], "nothing else is known"
     speeds._shown = {8: {0: 1.0}, 2: {35: 37.0}}

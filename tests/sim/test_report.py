@@ -17,7 +17,7 @@ from maar.cli.support.trace_file import load_trace
 from maar.registry import catalog
 from maar.sim.pool import simulate
 from maar.sim.report.bars import on_pixels, sizes, window
-from maar.sim.report.frame import Span
+from maar.sim.report.frame import AxisSpan
 from maar.sim.report.page import draw, page, write_report
 from maar.sim.report.scales import Scale, duration, log_ticks, percent, thinned, time_ticks
 from maar.sim.report.svg import alone
@@ -163,7 +163,7 @@ def test_bars_are_where_jobs_ran() -> None:
     root = read_svg(draw(runs, trace)[3].drawing)
     groups = root.findall(f"{SVG}g")
     assert 3 == len(groups)
-    span = Span(START, START + 60 * 2 + 60 + 600)
+    span = AxisSpan(START, START + 60 * 2 + 60 + 600)
     x = span.scale()
     for i, group in enumerate(groups):
         title = group.find(f"{SVG}title")

@@ -25,7 +25,7 @@ from maar.kube.kinds import volcano_podgroup
 from maar.kube.wire.api_resources import PODS
 from maar.model.tasks import Status
 from maar.registry import catalog
-from maar.sim.cluster import Play as Simulated
+from maar.sim.cluster import ClusterPlay as Simulated
 from maar.sim.setting import Setting
 from maar.sim.trace import Trace, TraceJob
 

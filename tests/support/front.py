@@ -10,10 +10,10 @@ from pathlib import Path
 
 from maar.history.history import History
 from maar.web.addresses import Address
-from maar.web.front.limits import Limits
+from maar.web.front.limits import FrontLimits
 from maar.web.messages import Review, Reviewed
 from maar.web.reviews import Reviews
-from maar.web.server import Server, Sources, groups_at
+from maar.web.server import HttpSources, Server, groups_at
 
 TEAM = "system:serviceaccount:team:default"
 
@@ -62,7 +62,7 @@ async def fronting(
     history: History | None = None,
     tokens: Tokens | Reviews | None = None,
     token_file: Path | None = None,
-    limits: Limits | None = None,
+    limits: FrontLimits | None = None,
     scheduler: Scheduler | None = None,
     address: Address = Address("127.0.0.1", 0),  # noqa: B008
     health: Address | None = None,
@@ -75,7 +75,7 @@ async def fronting(
     def restarted() -> None:
         shown.restarts += 1
 
-    sources = Sources(
+    sources = HttpSources(
         healthy=lambda: shown.trouble,
         ready=lambda: shown.missing,
         metrics=shown.metrics,

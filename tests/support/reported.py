@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from maar.controller.reporting.reports import Reports
 from maar.controller.reporting.job_reports import Writes
+from maar.controller.reporting.reports import Reports
 from maar.controller.snapshots.cycle import Cycle
 
 

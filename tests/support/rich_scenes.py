@@ -32,7 +32,7 @@ from maar.model.shapes import Shape
 from maar.model.snapshot import Budget, Cluster
 from maar.model.tasks import Status, Subgroup, Task
 from maar.model.topology import HyperNode, Member
-from maar.model.volumes import Room, VolumeNeed
+from maar.model.volumes import VolumeNeed, VolumeRoom
 from maar.testing.builders import GPU, Gang, cluster, elastic, node, shape
 
 Dice = random.Random
@@ -125,11 +125,11 @@ def _hypernodes(dice: Dice, machines: list[Node]) -> Iterator[HyperNode]:
         yield HyperNode("top", 2, (Member("HyperNode", "s0"), Member("HyperNode", "s1")))
 
 
-def _rooms(dice: Dice, machines: list[Node]) -> Iterator[Room]:
-    yield Room(DISK, "NodeVolumeLimits", "cannot attach more volumes", others=dice.randint(1, 3))
+def _rooms(dice: Dice, machines: list[Node]) -> Iterator[VolumeRoom]:
+    yield VolumeRoom(DISK, "NodeVolumeLimits", "cannot attach more volumes", others=dice.randint(1, 3))
     nodes = {n.name: dice.randint(0, 2) for n in machines}
     total = dice.choice((None, 1, 2))
-    yield Room(LOCAL, "NoFreeVolume", "have no free volume", nodes=nodes, others=0, total=total)
+    yield VolumeRoom(LOCAL, "NoFreeVolume", "have no free volume", nodes=nodes, others=0, total=total)
 
 
 def _constraints(dice: Dice) -> dict[str, Any]:

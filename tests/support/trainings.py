@@ -34,7 +34,7 @@ from maar.kube.client.errors import NotFound
 from maar.kube.kinds.kubeflow import pytorchjob
 from maar.web.front.routes import reports_in
 from maar.web.measurements import take
-from maar.web.messages import Batch, Post
+from maar.web.messages import MeasurementBatch, Post
 
 PYTORCH = pytorchjob.KIND.resource
 NODES, GPUS = 4, 4
@@ -247,7 +247,7 @@ def _send(history: History, training: Training) -> None:
     """Send reports; those that are refused are sent again later."""
     if training.reports:
         reports = reports_in(json.dumps(training.reports).encode())
-        (problem,) = take(history, Batch([Post(NAMESPACE, training.name, reports)]), wall()).problems
+        (problem,) = take(history, MeasurementBatch([Post(NAMESPACE, training.name, reports)]), wall()).problems
         if not problem:
             training.reports.clear()
 

@@ -24,12 +24,12 @@ from maar.kube.wire.api_resources import PODS
 from maar.web.addresses import Address
 from maar.web.api.certificate import Certificate
 from maar.web.api.desk import Api1
-from maar.web.api.limits import Guard, Limits
-from maar.web.api.main import Options, answering
+from maar.web.api.limits import ApiLimits, Guard
+from maar.web.api.main import WebOptions, answering
 from maar.web.api.mirror import Mirror
 from maar.web.api.server import serving
-from maar.web.forecasting.keeper import Keeper, Pace
-from maar.web.workers.pool import Pool
+from maar.web.forecasting.keeper import ForecastPace, Keeper
+from maar.web.workers.pool import WorkerPool
 
 MINE, THEIRS = "mine", "aq7hidden"
 ADMIN, USER = "admin", "user"
@@ -159,7 +159,7 @@ async def gang(
 async def webbing(
     tmp_path: Path,
     *,
-    limits: Limits | None = None,
+    limits: ApiLimits | None = None,
     anonymous: bool = False,
     writes: bool = False,
     certificate: Certificate | None = None,
@@ -168,9 +168,9 @@ async def webbing(
     parts: Iterable[Part] = (),
     host: str = "127.0.0.1",
     recordings: Path | None = None,
-    pace: Pace | None = None,
+    pace: ForecastPace | None = None,
     history: str = "none",
-    pool: Pool | None = None,
+    pool: WorkerPool | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> AsyncIterator[Web]:
     """A `maar web` that has decided once; with a `pace` it makes forecasts."""
@@ -184,7 +184,7 @@ async def webbing(
         for name in (ADMIN, USER):
             await cluster.api.create(f"/api/v1/namespaces/{MINE}/serviceaccounts", {"metadata": {"name": name}})
         api: Api = cluster.api
-        options = Options(
+        options = WebOptions(
             address=Address(host, 0),
             anonymous=anonymous,
             allow_writes=writes,

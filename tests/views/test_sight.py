@@ -24,7 +24,7 @@ from maar.testing.builders import gang
 from maar.testing.scenario import configured
 from maar.views.answers import what_if_view
 from maar.views.cluster import cluster_view
-from maar.views.decisions import Cycle, decision_view
+from maar.views.decisions import ShownCycle, decision_view
 from maar.views.jobs import job_detail, job_views
 from maar.views.nodes import node_views
 from maar.views.queues import queue_views
@@ -128,7 +128,7 @@ def test_safety_no_view_names_what_belongs_to_others(cluster: Cluster, config: C
     found = decided(Scene(cluster, config), NOW)
     tally = Tally(found.snapshot, found.plan, NOW, sharing=wanting(cluster))
     owners = {task.key: task.job for task in cluster.tasks}
-    cycle = Cycle(1, NOW, 0.1, found.plan, owners, tally.namespaces)
+    cycle = ShownCycle(1, NOW, 0.1, found.plan, owners, tally.namespaces)
     mine = sorted(job.key for job in cluster.jobs if MINE.of(job.key))
 
     views: list[object] = [

@@ -14,7 +14,7 @@ from maar.decide import decide
 from maar.model.facts import About, Fact
 from maar.model.plan import Admit, Bind, Elect, Evict, Lock, Nominate, Plan, Resize
 from maar.model.queues import Queue
-from maar.model.reserved import NAME, OWNER, Place, Reserved
+from maar.model.reserved import NAME, OWNER, Reserved, ReservedPlace
 from maar.model.selectors import Taint
 from maar.model.snapshot import Cluster, Snapshot
 from maar.registry import catalog
@@ -23,7 +23,7 @@ from maar.shards.sharing import Sharing
 from maar.shards.wants import Want
 from maar.testing.builders import GPU, cluster, elastic, gang, node
 from maar.views.cluster import cluster_view
-from maar.views.decisions import Cycle, decision_view
+from maar.views.decisions import ShownCycle, decision_view
 from maar.views.jobs import NoJob, job_detail, job_named, job_views
 from maar.views.nodes import node_views
 from maar.views.queues import queue_views
@@ -211,10 +211,10 @@ def test_a_decision_has_what_happened_then_beside_it() -> None:
         evict=(Evict("theirs/low-0", "mine/a", "x"), Evict("mine/c", "mine/a", "x")),
         resize=(Resize("mine/e", 1, 3, "x"), Resize("mine/f", 1, 2, "x")),
     )
-    happened = decision_view(Cycle(1, NOW, 0.1, plan, {}), ALL, Later()).happened
+    happened = decision_view(ShownCycle(1, NOW, 0.1, plan, {}), ALL, Later()).happened
     counts = {"same_node": 2, "other_node": 1, "admitted": 1, "not_admitted": 2, "evicted": 1, "stayed": 1}
     assert Happened(**counts, resized=1, other_size=1) == happened
-    mine = decision_view(Cycle(1, NOW, 0.1, plan, {}), MINE, Later()).happened
+    mine = decision_view(ShownCycle(1, NOW, 0.1, plan, {}), MINE, Later()).happened
     assert (0, 1, 1) == (mine.evicted, mine.stayed, mine.not_admitted)
 
 
@@ -230,7 +230,7 @@ def test_a_decision_counts_what_may_not_be_seen() -> None:
     )
     assert made.plan.bind
     owners = {task.key: task.job for task in made.snapshot.tasks.tasks}
-    cycle = Cycle(1, NOW, 0.1, made.plan, owners)
+    cycle = ShownCycle(1, NOW, 0.1, made.plan, owners)
     whole, part = (decision_view(cycle, sight, Later()) for sight in (ALL, MINE))
     assert ["theirs/other"] == [move.job for move in whole.bind]
     assert (1, {}) == (whole.happened.same_node, whole.others)
@@ -357,7 +357,7 @@ def test_a_gang_runs_with_its_roles_and_subgroups_only() -> None:
 def test_a_job_starts_in_reserved_room_with_the_minimums_of_its_roles(kept: int, expected: State) -> None:
     """Its parameter server runs, and it lacks two workers: with room for one it has two pods, but not two workers."""
     made = gang("a", roles={"ps": 1, "w": 2}, on=["n1"], minimum=2, role_min={"w": 2}, uid="u")
-    value = msgspec.to_builtins(Reserved(NOW + 50.0, (Place("n1", kept, made.tasks[0].shape.requests),)))
+    value = msgspec.to_builtins(Reserved(NOW + 50.0, (ReservedPlace("n1", kept, made.tasks[0].shape.requests),)))
     fact = Fact(OWNER, NAME, NOW, value, About.JOB, "ns/a", "u")
     scene = replace(cluster(node("n1", cpu=9), made), facts=(fact,))
     assert expected is Tally(Snapshot(scene), Plan(), NOW).state(0)

@@ -19,7 +19,7 @@ from maar.testing.builders import cluster, elastic, gang, node
 from maar.testing.scenario import configured
 from maar.whatif.answer import decided
 from maar.whatif.edit import Scene
-from maar.whatif.started import Outcome, Start
+from maar.whatif.started import PlanOutcome, Start
 
 DEFAULT = default_config(catalog())
 NOW = 10.0
@@ -46,7 +46,7 @@ def test_a_job_has_started_if_its_minimum_is_there_afterwards(scene: Cluster) ->
 def test_the_minimums_of_roles_count() -> None:
     """The parameter server and one worker run: two pods, but not two workers."""
     scene = cluster(node("n1"), gang("a", roles={"ps": 1, "w": 2}, on=["n1"] * 2, minimum=2, role_min={"w": 2}))
-    assert Start.WAITS is Outcome(Snapshot(scene), DEFAULT, Plan()).of("ns/a")
+    assert Start.WAITS is PlanOutcome(Snapshot(scene), DEFAULT, Plan()).of("ns/a")
     assert Start.STARTS is start(scene)
 
 
@@ -82,7 +82,7 @@ def test_subgroups_count() -> None:
     """Two subgroups of two start together. Three pods run, so one subgroup cannot work."""
     made = divided("a", [2, 2], size=2, least=2, minimum=2, tier=None, on=["n1"] * 3)
     scene = cluster(node("n1", gpu=4), made)
-    assert Start.WAITS is Outcome(Snapshot(scene), DEFAULT, Plan()).of("ns/a")
+    assert Start.WAITS is PlanOutcome(Snapshot(scene), DEFAULT, Plan()).of("ns/a")
     assert Start.STARTS is start(scene)
     whole = divided("a", [2, 2], size=2, least=2, minimum=2, tier=None, on=["n1"] * 4)
     assert Start.RUNS is start(cluster(node("n1", gpu=4), whole))

@@ -15,9 +15,9 @@ from maar.model.jobs import Job
 from maar.model.resources import Ints
 from maar.model.tasks import NO_TASKS, Status
 from maar.session.gangs import missing
+from maar.session.no_room import lacks_room
 from maar.session.nominations import is_begun, pass_on, redeem, withdraw
 from maar.session.placement import Terms, groups_of, place_minimum, place_more_parts, place_tasks
-from maar.session.no_room import lacks_room
 from maar.session.session import Session
 from maar.session.subgroups import Part
 from maar.session.turns import Turns

@@ -31,7 +31,7 @@ RESERVE = "reserve"
 TARGET = "target"
 
 
-class Elect(WithoutArguments):
+class ElectAction(WithoutArguments):
     """Keeps the elected job, or chooses a new one."""
 
     def execute(self, session: Session) -> None:

@@ -46,7 +46,7 @@ class Enqueue(WithoutArguments):
         pending = [job for job in session.active() if session.is_pending(job)]
         if not pending:
             return
-        desk = Desk(session)
+        desk = AdmissionDesk(session)
         turns = Turns(session, pending, skip_overused=False)
         while (job := turns.next()) is not None:
             refusal = desk.refuse(job)
@@ -60,7 +60,7 @@ class Enqueue(WithoutArguments):
         desk.close()
 
 
-class Line(NamedTuple):
+class EvictionLine(NamedTuple):
     """Units in eviction order, and the needs for which some were refused after all earlier units were evicted."""
 
     units: list[Unit]
@@ -72,7 +72,7 @@ class Line(NamedTuple):
         return before is not None and bool((before <= needs).all())
 
 
-class Desk:
+class AdmissionDesk:
     """Decides on admission: tracks the idle room, the part of it that admitted groups lack, and earlier refusals."""
 
     def __init__(self, session: Session) -> None:
@@ -84,7 +84,7 @@ class Desk:
         """What admitted groups lack whose pods are not all created; no other count includes it."""
         self._hopeless: dict[tuple[int, int, tuple[bool, ...]], list[list[int]]] = {}
         """Needs that were refused, by queue, priority and resources: larger needs are refused too."""
-        self._lines: dict[tuple[bool, str, int], Line] = {}
+        self._lines: dict[tuple[bool, str, int], EvictionLine] = {}
         self._failed_trials: Counter[str] = Counter()
         """How many trial evictions failed for each queue."""
         self._gone: list[int] = []
@@ -214,11 +214,11 @@ class Desk:
         self._failed_trials[job.queue] += len(gone)
         return False
 
-    def _line(self, job: Job, candidates: Candidates, across: bool) -> Line:
+    def _line(self, job: Job, candidates: Candidates, across: bool) -> EvictionLine:
         """The units for a group, cheapest first. Shared by equal groups, since units only leave during this action."""
         equals = across, job.queue, job.priority
         if equals not in self._lines:
-            self._lines[equals] = Line(candidates.units(), {})
+            self._lines[equals] = EvictionLine(candidates.units(), {})
         return self._lines[equals]
 
     def _could_suffice(self, job: Job, candidates: Candidates) -> bool:

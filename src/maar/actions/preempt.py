@@ -22,7 +22,7 @@ from maar.actions.shuffle import evict_named
 from maar.model.fitting import Mode
 from maar.model.jobs import Job
 from maar.model.tasks import Status, Task
-from maar.session.eviction.making_room import Search, needs_of, refusal
+from maar.session.eviction.making_room import RoomSearch, needs_of, refusal
 from maar.session.eviction.units import Unit
 from maar.session.eviction.verdicts import kind_of
 from maar.session.eviction.victims import CandidateBook, inside
@@ -101,7 +101,7 @@ def take(session: Session, job: Job, book: CandidateBook, after: float = 0.0) ->
         return f"preempted: {of} for `{job.key}` (priority {job.priority})"
 
     if len(candidates.tasks) and not is_hopeless:
-        search = Search(session, claim, candidates, why)
+        search = RoomSearch(session, claim, candidates, why)
         if _evicts_fewer(session, job, search, needs) or search.run(needs):
             session.clear_notes(job)
             return True
@@ -111,7 +111,7 @@ def take(session: Session, job: Job, book: CandidateBook, after: float = 0.0) ->
     return False
 
 
-def _evicts_fewer(session: Session, job: Job, search: Search, needs: list[tuple[Group, int]]) -> bool:
+def _evicts_fewer(session: Session, job: Job, search: RoomSearch, needs: list[tuple[Group, int]]) -> bool:
     """Make room with the nominated room of lower priorities passed on, if fewer tasks are then evicted than without."""
     if not holds_lower(session, job):
         return False
@@ -143,7 +143,7 @@ def take_inside(session: Session, job: Job) -> None:
             candidates = inside(session, claim)
             one = group._replace(tasks=np.array([task]))
             why = _for_own(job, table.tasks[task])
-            if not len(candidates.tasks) or not Search(session, claim, candidates, why).run([(one, 1)]):
+            if not len(candidates.tasks) or not RoomSearch(session, claim, candidates, why).run([(one, 1)]):
                 break
             running = session.tasks_of(job, Status.BOUND)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from maar.actions import patience
 from maar.actions.preempt import may_claim
 from maar.model.jobs import Job
-from maar.session.eviction.making_room import Search, needs_of, refusal
+from maar.session.eviction.making_room import RoomSearch, needs_of, refusal
 from maar.session.eviction.units import Unit
 from maar.session.eviction.verdicts import kind_of
 from maar.session.eviction.victims import CandidateBook
@@ -69,7 +69,7 @@ def take_back(session: Session, job: Job, book: CandidateBook, after: float = 0.
 
     if not len(candidates.tasks):
         return False
-    if Search(session, claim, candidates, why).run(needs):
+    if RoomSearch(session, claim, candidates, why).run(needs):
         session.clear_notes(job)
         return True
     reason = refusal(session, NAME, claim, candidates, needs)

@@ -13,7 +13,7 @@ from maar.session.session import Session
 NAME = "reserve"
 
 
-class Reserve(WithoutArguments):
+class ReserveAction(WithoutArguments):
     def execute(self, session: Session) -> None:
         target = checked_target(session)
         if target is not None and (higher := outranking(session, target)) is not None:

@@ -19,7 +19,7 @@ from maar.session.session import Decision, Session
 NAME = "resize"
 
 
-class Resize(WithoutArguments):
+class ResizeAction(WithoutArguments):
     def execute(self, session: Session) -> None:
         for job in session.elastic():
             if session.is_held(job):

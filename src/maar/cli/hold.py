@@ -17,7 +17,7 @@ from maar.kube.client.access import load_access, load_namespace
 from maar.kube.client.api import Api
 from maar.kube.submit import service
 from maar.kube.submit.changes import Change
-from maar.kube.submit.effects import Changed
+from maar.kube.submit.effects import ChangeResult
 from maar.kube.submit.errors import NoSuchJob, SubmitError
 from maar.kube.submit.service import Submitted, find, near_names
 from maar.model.words import meant
@@ -73,7 +73,7 @@ def _act(of: Named, do: Do) -> None:
     guarded(main)
 
 
-def _told(done: Changed, found: Sequence[Submitted], how: str) -> list[str]:
+def _told(done: ChangeResult, found: Sequence[Submitted], how: str) -> list[str]:
     for note in done.notes:
         tell(f"warning: {note}")
     return [*(f"{one} {how}" for one in found), *(f"  {line}" for line in (*done.lines, *done.effects))]

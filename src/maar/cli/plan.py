@@ -175,8 +175,8 @@ def _decide_as(
 def _plan_live(asked: Asked) -> None:
     """Plan a cluster as it is now, with manifests added to it."""
     # Imported late: it takes long, and plans of files need none of it.
-    from maar.cli.asking.options import connected, guarded, notes_about
     from maar.cli.asking.configuration import configuration
+    from maar.cli.asking.options import connected, guarded, notes_about
     from maar.cli.asking.reading import read
     from maar.controller.process import LEASE_NAMESPACE, NAME
     from maar.kube.client.access import load_access, load_namespace

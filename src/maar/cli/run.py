@@ -134,7 +134,7 @@ def run(
     web = partial(serving, addresses=addresses, token_file=history_token) if addresses else None
     try:
         if dry_run:
-            shadow.run(filled(shadow.Options, given, settings=settings_of(given)), web)
+            shadow.run(filled(shadow.ShadowOptions, given, settings=settings_of(given)), web)
         else:
             renamed = {"lease_seconds": given["lease_duration"], "stand_by": given["leader_elect"]}
             controller.run(filled(Options, given, settings=settings_of(given), shards=shards, **renamed), web)

@@ -27,7 +27,7 @@ from maar.kube.read.shards import BrokenMap
 from maar.kube.wire.annotations import SHARD
 from maar.kube.wire.api_resources import NODES, QUEUES
 from maar.kube.wire.shards import ShardStatus
-from maar.kube.write.shards import Shards, StoredMap, read_map, read_shards, write_map
+from maar.kube.write.shards import ShardFigures, StoredMap, read_map, read_shards, write_map
 from maar.model.queues import QueueTree
 from maar.model.words import count
 from maar.shards.map import ShardMap
@@ -172,7 +172,7 @@ async def _owned(api: Api) -> Owned:
     return Owned(nodes, tree)
 
 
-def rows(shard_map: ShardMap, found: Shards, owned: Owned) -> list[Row]:
+def rows(shard_map: ShardMap, found: ShardFigures, owned: Owned) -> list[Row]:
     """All shards that are wanted or own something."""
     slots = Counter(shard_map.slots)
     nodes = Counter(map(shard_map.owner_of, owned.nodes or ()))

@@ -27,7 +27,7 @@ from maar.model.words import count as counted
 from maar.model.words import unknown
 from maar.registry import catalog
 from maar.sim import models
-from maar.sim.compare import Entry, compare
+from maar.sim.compare import ComparedRun, compare
 from maar.sim.faults import Faults, parse_chance
 from maar.sim.faults import read as read_faults
 from maar.sim.models import default, muri, rates
@@ -182,19 +182,19 @@ def simulate(
 
 def _entries(
     policies: list[str], configs: tuple[str, ...], lenient: bool, depth: str | None, model: str
-) -> list[Entry]:
+) -> list[ComparedRun]:
     if configs and depth == "pool":
         raise click.UsageError("--depth pool and --config: a configuration needs depth cluster; omit one of them")
     if model in (muri.NAME, rates.NAME) and (configs or depth == "cluster"):
         raise click.UsageError(f"--model {model}: only supported with --depth pool")
     if not policies and not configs:
         policies = POLICIES.split(",")
-    entries = [Entry(name, depth=depth or "pool") for name in policies]
+    entries = [ComparedRun(name, depth=depth or "pool") for name in policies]
     for name in dict.fromkeys(configs):
         text = read_text(name)
         for warning in read_config(text, name, catalog(), lenient).warnings:
             tell(f"warning: {warning}")
-        entries.append(Entry(name, text, "cluster", lenient))
+        entries.append(ComparedRun(name, text, "cluster", lenient))
     return entries
 
 
@@ -226,7 +226,7 @@ def _check_applications(trace: Trace, table: Rates, file: str) -> None:
         raise BadInput(f"{source_of(file)}: job `{strange[0].name}`: {why}")
 
 
-def _compare(trace: Trace, entries: list[Entry], setting: Setting, processes: int) -> list[Run]:
+def _compare(trace: Trace, entries: list[ComparedRun], setting: Setting, processes: int) -> list[Run]:
     try:
         with watching(entries, len(trace.jobs)) as watcher:
             return compare(trace, entries, setting, processes, watcher)

@@ -15,7 +15,7 @@ from maar.cli.support.printing import printed
 from maar.controller.process import NAME
 from maar.kube.client.access import load_access, load_namespace
 from maar.kube.client.api import Api
-from maar.kube.picture.manifests import Place, documents_in
+from maar.kube.picture.manifests import ManifestPlace, documents_in
 from maar.kube.submit.errors import SubmitError
 from maar.kube.submit.manifests import Manifest, prepared
 from maar.kube.submit.names import check_names, cluster_names
@@ -66,8 +66,8 @@ def _prepared(
     suspend: bool,
     kubeconfig: str | None,
     context: str | None,
-) -> list[tuple[Place, Manifest]]:
-    found: list[tuple[Place, Manifest]] = []
+) -> list[tuple[ManifestPlace, Manifest]]:
+    found: list[tuple[ManifestPlace, Manifest]] = []
     default = namespace or load_namespace(kubeconfig, context)
     for place, document in documents_in(paths):
         stated = isinstance(document, dict) and (document.get("metadata") or {}).get("namespace")
@@ -81,7 +81,7 @@ def _prepared(
     return found
 
 
-async def _check_names(api: Api, found: list[tuple[Place, Manifest]]) -> None:
+async def _check_names(api: Api, found: list[tuple[ManifestPlace, Manifest]]) -> None:
     """Refuse queues and priority classes that the jobs cannot use, before anything is created."""
     names = await cluster_names(api)
     for place, manifest in found:

@@ -14,7 +14,7 @@ from maar.cli.support.logs import log_to_stderr
 from maar.controller.process import LEASE_NAMESPACE, BadOptions, RunError
 from maar.web.addresses import Address, CannotServe
 from maar.web.api import main as api
-from maar.web.forecasting.keeper import Pace
+from maar.web.forecasting.keeper import ForecastPace
 
 PORT = 8090
 
@@ -55,7 +55,7 @@ PORT = 8090
     help="History of `maar run`: a SQLite file, a postgresql:// URL, or none. Only forecasts are written there.",
 )  # fmt: skip
 @click.option(
-    "--forecast-seconds", type=click.FloatRange(0), default=Pace().budget, show_default=True, metavar="N",
+    "--forecast-seconds", type=click.FloatRange(0), default=ForecastPace().budget, show_default=True, metavar="N",
     help="Time for each forecast, in a process of its own at the lowest priority. 0: no forecasts.",
 )  # fmt: skip
 @click.option(
@@ -95,14 +95,14 @@ def web(
         raise click.UsageError("--aggregated-port needs --tls-cert and --tls-key")
     host = address.strip("[]")
     options = filled(
-        api.Options,
+        api.WebOptions,
         given,
         address=Address(host, port),
         settings=settings_of(given),
         tls_cert=tls_cert,
         tls_key=tls_key,
         aggregated=None if aggregated_port is None else Address(host, aggregated_port),
-        pace=Pace(budget=forecast_seconds) if forecast_seconds else None,
+        pace=ForecastPace(budget=forecast_seconds) if forecast_seconds else None,
     )
     try:
         api.run(options)

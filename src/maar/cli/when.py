@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from maar.cli.asking.options import Asked, asking, show
 from maar.cli.asking.detail import when_text
+from maar.cli.asking.options import Asked, asking, show
 
 
 @asking(watch=True, history=True)

@@ -11,8 +11,8 @@ import time
 import click
 import msgspec
 
-from maar.cli.asking.options import Asked, asking, searching, show
 from maar.cli.asking.detail import detail_text
+from maar.cli.asking.options import Asked, asking, searching, show
 from maar.cli.support.exits import BadInput
 from maar.cli.support.manifests import as_moment, read_cluster
 from maar.cli.support.output import say, say_json

@@ -188,7 +188,7 @@ class Autoscaling(msgspec.Struct, frozen=True, forbid_unknown_fields=True, renam
     """The class of the ProvisioningRequest for each gang that needs new nodes; empty: no such requests."""
 
 
-class Source(enum.Enum):
+class LoadOrigin(enum.Enum):
     """Where the real load of nodes comes from."""
 
     PROMETHEUS = "prometheus"
@@ -202,7 +202,7 @@ class Source(enum.Enum):
 class Metrics(msgspec.Struct, frozen=True):
     """How the real load of nodes is gathered."""
 
-    source: Source | None = None
+    source: LoadOrigin | None = None
     """`None`: not at all."""
     address: str = ""
     """The URL of Prometheus."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from maar.config.config import Metrics, Source
+from maar.config.config import LoadOrigin, Metrics
 from maar.config.flags import as_bool
 from maar.config.problems import Findings, shown
 from maar.model.durations import parse_duration
@@ -57,10 +57,10 @@ def _flat(raw: dict[str, object], findings: Findings) -> dict[str, object]:
     return {key: value for key, value in found.items() if value is not None}
 
 
-def _source(said: object, findings: Findings) -> Source | None:
-    known = [source.value for source in Source]
+def _source(said: object, findings: Findings) -> LoadOrigin | None:
+    known = [source.value for source in LoadOrigin]
     if said in known:
-        return Source(said)
+        return LoadOrigin(said)
     if said is None:
         findings.warn(PATH, f"no `type` ({', '.join(f'`{name}`' for name in known)}): {NOT_GATHERED}")
     elif said == ELASTIC:
@@ -71,8 +71,8 @@ def _source(said: object, findings: Findings) -> Source | None:
     return None
 
 
-def _address(said: object, source: Source | None, findings: Findings) -> str:
-    if source is not Source.PROMETHEUS:
+def _address(said: object, source: LoadOrigin | None, findings: Findings) -> str:
+    if source is not LoadOrigin.PROMETHEUS:
         return ""
     if said is None:
         findings.problem(

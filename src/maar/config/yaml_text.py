@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from maar.config.problems import Findings, shown
-from maar.model.documents import DocumentError, Place, documents
+from maar.model.documents import DocumentError, TextPosition, documents
 
 CONFIG_MAP_KEYS = ("maar.yaml", "volcano-scheduler.conf")
 """The file's key in Maar's and in Volcano's ConfigMap. With another key, it is found if it is the only one."""
@@ -48,7 +48,7 @@ def _in_config_map(manifest: dict[Any, Any], findings: Findings) -> object:
 def _documents(text: str, findings: Findings) -> list[Any]:
     """All documents; a repeated key is allowed, as in Volcano, but gives a warning."""
 
-    def warn(place: Place, key: str) -> None:
+    def warn(place: TextPosition, key: str) -> None:
         findings.warn(str(place), f"`{key}` is given twice: the last one counts")
 
     try:

@@ -33,7 +33,7 @@ from maar.kube.read.shards import BrokenMap
 from maar.kube.wire.api_resources import LEASES
 from maar.kube.wire.references import Reference
 from maar.kube.write.intents import Intents
-from maar.kube.write.leases import Claims, LeaderElection, LeaseHeld
+from maar.kube.write.leases import LeaderElection, LeaseClaims, LeaseHeld
 from maar.kube.write.shards import read_map
 
 logger = logging.getLogger("maar")
@@ -129,7 +129,7 @@ async def share(api: Api, scheduler: Scheduler, intents: Intents, options: Optio
     shards = scheduler.share(options.rack_label)
     decides, me = asyncio.Event(), identity()
 
-    def candidate(shard: int, claims: Claims) -> LeaderElection:
+    def candidate(shard: int, claims: LeaseClaims) -> LeaderElection:
         name = lease_of_shard(min(options.settings.scheduler_names), shard)
         return _election(api, name, me, intents, options, claims, lambda: shards.holding.epoch_of(shard))
 
@@ -170,7 +170,7 @@ def _election(
     me: str,
     intents: Intents,
     options: Options,
-    claims: Claims | None = None,
+    claims: LeaseClaims | None = None,
     known_epoch: Callable[[], int] = lambda: 0,
 ) -> LeaderElection:
     seconds = options.lease_seconds
@@ -185,7 +185,7 @@ def _election(
         intents=intents,
         stand_by=options.stand_by,
         is_dead=(lambda holder: False) if options.stand_by else has_ended,
-        claims=claims or Claims(),
+        claims=claims or LeaseClaims(),
         known_epoch=known_epoch,
     )
 

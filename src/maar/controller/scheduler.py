@@ -17,15 +17,15 @@ from maar.controller.history.accounting import Accounting
 from maar.controller.history.gang_accounting import GangAccounting
 from maar.controller.history.runs import Runs
 from maar.controller.observer import Observer
-from maar.controller.reporting.reports import Reports
 from maar.controller.reporting.pod_counts import MOMENT
+from maar.controller.reporting.reports import Reports
 from maar.controller.settings.brakes import Brakes
 from maar.controller.settings.config_file import ConfigFile
 from maar.controller.settings.settings import Settings
 from maar.controller.shards.front import Shards
 from maar.controller.shards.membership import Membership
 from maar.controller.take_over import take_over
-from maar.controller.watching import BoundByAnother, Moved, PodNews, Retold
+from maar.controller.watching import BoundByAnother, PodMoved, PodNews, Retold
 from maar.controller.writing.outbox import Outbox
 from maar.controller.writing.provisioning import Provisioning
 from maar.controller.writing.publishing import Publisher
@@ -42,7 +42,7 @@ from maar.kube.wire.annotations import ELASTIC
 from maar.kube.wire.api_resources import PODS, QUEUES, Resource
 from maar.kube.wire.base import Object
 from maar.kube.wire.references import pod_reference
-from maar.kube.write.decided import Victim
+from maar.kube.write.decided import DecidedVictim
 from maar.kube.write.events import EventWriter
 from maar.kube.write.executor import Executor, Lane
 from maar.kube.write.intents import Intents
@@ -133,7 +133,7 @@ class Scheduler(Observer):
 
     def _on_pod(self, news: PodNews) -> None:
         match news:
-            case Moved(key):  # its group is counted again after a moment
+            case PodMoved(key):  # its group is counted again after a moment
                 if self._reports.tallies.moved(self.cache, key, self._clock()):
                     asyncio.get_running_loop().call_later(MOMENT, self.loop.trigger)
             case Retold(pod):  # if Maar did not write it, it is corrected
@@ -207,7 +207,7 @@ class Scheduler(Observer):
                 evicted=self._tell_victim,
             )
 
-    def _not_braked(self, victims: list[Victim]) -> list[Victim]:
+    def _not_braked(self, victims: list[DecidedVictim]) -> list[DecidedVictim]:
         """The victims that the brakes permit. A pod whose queue is not known is protected as if its queue were."""
         brakes = self.brakes.settings
         if brakes.paused or not brakes.queues_off:
@@ -217,7 +217,7 @@ class Scheduler(Observer):
         free = {task.uid for of in jobs if of is not None and of[0].queue not in brakes.queues_off for task in of[1]}
         return [victim for victim in victims if victim.uid in free]
 
-    def _tell_victim(self, victim: Victim) -> None:
+    def _tell_victim(self, victim: DecidedVictim) -> None:
         regarding = pod_reference(f"{victim.namespace}/{victim.name}", victim.uid)
         self.events.emit(regarding, "Normal", "Preempted", "evicted: an earlier leader of Maar had decided it")
 

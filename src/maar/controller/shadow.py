@@ -117,7 +117,7 @@ class Shadow:
             self._victims.intersection_update(pods.values())
 
 
-class Options(Observing, frozen=True):
+class ShadowOptions(Observing, frozen=True):
     """The options of shadow mode."""
 
     record: Path | None = None
@@ -127,12 +127,12 @@ Web = Callable[[Observer, History], AbstractAsyncContextManager[None]]
 """Serves HTTP for an observer while the context is open."""
 
 
-def run(options: Options, web: Web | None = None) -> None:
+def run(options: ShadowOptions, web: Web | None = None) -> None:
     """Compare until stopped. Raises `RunError`."""
     run_process(_run(options, sources_of(options, NONE, write=False), web))
 
 
-async def _run(options: Options, sources: Sources, web: Web | None) -> None:
+async def _run(options: ShadowOptions, sources: Sources, web: Web | None) -> None:
     api = await Reader.open(access_of(options))
     observer = Observer(api, options.settings, sources.config, sources.brakes, options.record, sources.history)
     served = None if web is None else web(observer, sources.history)

@@ -22,7 +22,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from maar.kube.client.api import Api
 from maar.kube.client.backoff import Backoff
 from maar.kube.client.errors import ApiError, DisruptionRefused, NotLeading, ServerFault
-from maar.kube.write.decided import Victim
+from maar.kube.write.decided import DecidedVictim
 from maar.kube.write.fence import REFUSED, fence
 from maar.kube.write.guarded import evict_by_uid
 from maar.kube.write.intents import Intents
@@ -43,8 +43,8 @@ async def take_over(
     list_pods: Callable[[], Awaitable[None]],
     everything: Callable[[], Iterable[str]],
     *,
-    may_evict: Callable[[list[Victim]], list[Victim]] = lambda victims: victims,
-    evicted: Callable[[Victim], None] = lambda victim: None,
+    may_evict: Callable[[list[DecidedVictim]], list[DecidedVictim]] = lambda victims: victims,
+    evicted: Callable[[DecidedVictim], None] = lambda victim: None,
 ) -> None:
     """Settle everything that earlier leaders may have sent, and learn what became of it.
 
@@ -113,10 +113,10 @@ async def _fence(api: Api, path: str, epoch: int, until: float) -> None:
 
 async def evict_all(
     api: Api,
-    victims: Iterable[Victim],
+    victims: Iterable[DecidedVictim],
     patience: float = REFUSED_SECONDS,
     done: Callable[[str], None] = lambda path: None,
-    evicted: Callable[[Victim], None] = lambda victim: None,
+    evicted: Callable[[DecidedVictim], None] = lambda victim: None,
 ) -> None:
     """Carry out decided evictions, and return when each pod is gone or going, or the server has refused for good.
 
@@ -133,7 +133,7 @@ async def evict_all(
     await asyncio.gather(*(some() for _ in range(AT_ONCE)))
 
 
-async def _evict(api: Api, victim: Victim, until: float) -> bool:
+async def _evict(api: Api, victim: DecidedVictim, until: float) -> bool:
     """Evict one pod; whether it is gone or going. Without an answer, it is tried again."""
     backoff = Backoff(0.1, 5.0, random.Random(victim.path))
     while True:

@@ -24,7 +24,7 @@ from maar.kube.wire.pods import Pod, stage
 from maar.kube.wire.volumes import PersistentVolume
 
 
-class Moved(NamedTuple):
+class PodMoved(NamedTuple):
     """A pod starts, ends or leaves, whether this matters to a decision or not."""
 
     key: str
@@ -42,7 +42,7 @@ class Retold(NamedTuple):
     pod: Pod
 
 
-PodNews = Moved | BoundByAnother | Retold
+PodNews = PodMoved | BoundByAnother | Retold
 
 
 class Cycles(Protocol):
@@ -105,7 +105,7 @@ class Sink:
         before = self._picture.objects.of(self._kind).get(key)
         if isinstance(item, Pod):
             if stage(before) != stage(item):
-                self._tell(Moved(key))
+                self._tell(PodMoved(key))
             if self._is_expected(item) and (not isinstance(before, Pod) or holds_the_same(before, item)):
                 if not self._picture.pods.confirm(item):
                     self._picture.put(self._kind, item)
@@ -130,7 +130,7 @@ class Sink:
     def _drop(self, key: str) -> bool:
         self._broken.discard(key)
         if self._kind is PODS and stage(self._picture.objects.of(PODS).get(key)):
-            self._tell(Moved(key))
+            self._tell(PodMoved(key))
         return self._picture.drop(self._kind, key)
 
     def _is_expected(self, pod: Pod) -> bool:

@@ -61,7 +61,7 @@ class Basis(enum.StrEnum):
     GOODPUT = "the job's own goodput"
 
 
-class Seen(msgspec.Struct, frozen=True):
+class MeasuredSteps(msgspec.Struct, frozen=True):
     """What was measured in one setting."""
 
     workers: int
@@ -179,7 +179,7 @@ def learnt(
     return points, Basis.POINTS if points else Basis.NOTHING
 
 
-def fit(seen: Iterable[Seen]) -> Steps | None:
+def fit(seen: Iterable[MeasuredSteps]) -> Steps | None:
     """The step times that explain the measurements best; None without any."""
     known = [s for s in seen if 0.0 < s.seconds < math.inf and s.workers >= 1]
     if not known:
@@ -216,7 +216,7 @@ def fit(seen: Iterable[Seen]) -> Steps | None:
     )
 
 
-def _own(seen: Sequence[Seen], packed: Mask, fitted: Floats) -> tuple[tuple[int, float], ...]:
+def _own(seen: Sequence[MeasuredSteps], packed: Mask, fitted: Floats) -> tuple[tuple[int, float], ...]:
     """What sizes that ran on the fewest nodes measured, relative to the fit: the more epochs, the more it counts."""
     found: dict[int, list[float]] = {}
     for s, is_packed, part in zip(seen, packed.tolist(), fitted.tolist(), strict=True):
@@ -270,12 +270,12 @@ def _spread(values: Floats) -> float:
     return float(np.ptp(np.log(values)))
 
 
-def settings_of(seen: Sequence[Seen]) -> list[Seen]:
+def settings_of(seen: Sequence[MeasuredSteps]) -> list[MeasuredSteps]:
     """One measurement for each setting: the median of its seconds."""
     grouped: dict[tuple[int, int, float], list[float]] = {}
     for s in seen:
         grouped.setdefault((s.workers, s.nodes, s.batch), []).append(s.seconds)
     return [
-        Seen(workers, median(seconds), nodes, batch, len(seconds))
+        MeasuredSteps(workers, median(seconds), nodes, batch, len(seconds))
         for (workers, nodes, batch), seconds in sorted(grouped.items())
     ]

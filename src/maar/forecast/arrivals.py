@@ -23,7 +23,7 @@ import msgspec
 from maar.forecast.draws import uniforms
 from maar.forecast.forecast import DEFAULT, Options, begins_of
 from maar.forecast.rollout import Arrival
-from maar.forecast.start import Begin, State, begin
+from maar.forecast.start import Begin, StartState, begin
 from maar.lengths.runtimes import RunTimes, Traits
 from maar.model.elastic import Elastic
 from maar.model.jobs import Job
@@ -105,7 +105,7 @@ def present(begins: Sequence[Begin], tasks: Sequence[Task]) -> list[Submission]:
     found = []
     for one in begins:
         job, mine = one.job, members.get(one.job.key, [])
-        asked = asked_by(job, mine) if one.state is not State.OVER and not any(t.resident for t in mine) else None
+        asked = asked_by(job, mine) if one.state is not StartState.OVER and not any(t.resident for t in mine) else None
         if asked is not None and job.queue:
             found.append(Submission(job.created, job.queue, one.traits, asked, elapsed=one.elapsed))
     return found

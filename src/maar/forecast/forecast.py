@@ -18,9 +18,9 @@ import msgspec
 from maar.config.config import Config
 from maar.decide import decide
 from maar.forecast.draws import uniforms
-from maar.forecast.rollout import BATCH, HORIZON, Arrival, Ended, MayGoOn, Outcome, Rollout, always
+from maar.forecast.rollout import BATCH, HORIZON, Arrival, Ended, MayGoOn, Rollout, RolloutOutcome, always
 from maar.forecast.rough import rough_starts
-from maar.forecast.start import Begin, State, begin, settled
+from maar.forecast.start import Begin, StartState, begin, settled
 from maar.lengths.runtimes import RunTimes
 from maar.model.plan import Plan
 from maar.model.snapshot import Cluster, Snapshot
@@ -32,7 +32,7 @@ HOUR = 3600.0
 ROUGH = "a rough answer by the work ahead of it: no roll-out was finished in time"
 
 
-class Verdict(enum.StrEnum):
+class ForecastVerdict(enum.StrEnum):
     EXPECTED = "expected"
     NEVER = "never"
     UNKNOWN = "unknown"
@@ -50,9 +50,9 @@ class JobForecast(msgspec.Struct, frozen=True):
 
     job: str
     queue: str
-    state: State
+    state: StartState
     """At the time of the forecast: waiting or running."""
-    verdict: Verdict
+    verdict: ForecastVerdict
     """Of its start, or of its end if it runs."""
     why: str = ""
     """Why it never starts, why nothing is known, or why the answer is rough; for its owner."""
@@ -109,7 +109,7 @@ def forecast(
     never = _never(plan)
     cluster = settled(cluster, now)
     begins = begins_of(cluster, now, categories)
-    outcomes: list[Outcome] = []
+    outcomes: list[RolloutOutcome] = []
     try:
         known = plan if cluster == asked else None
         first = Rollout(cluster, config, now, begins, {}, plan=known, may_go_on=may_go_on).prelude()
@@ -146,7 +146,7 @@ def forecast(
     jobs = tuple(
         _of_job(begins[key], now, outcomes, never.get(key, ""), roughly.get(key))
         for key in sorted(begins)
-        if begins[key].state is not State.OVER
+        if begins[key].state is not StartState.OVER
     )
     decisions = sum(outcome.decisions for outcome in outcomes)
     return Forecast(now, len(outcomes), options.rollouts, jobs, decisions, arrivals is not None)
@@ -167,32 +167,32 @@ def begins_of(cluster: Cluster, now: float, categories: Mapping[str, str] | None
 
 
 def _of_job(
-    begin: Begin, now: float, outcomes: Sequence[Outcome], never: str, roughly: tuple[float, float] | None
+    begin: Begin, now: float, outcomes: Sequence[RolloutOutcome], never: str, roughly: tuple[float, float] | None
 ) -> JobForecast:
     key, queue = begin.job.key, begin.job.queue
-    if never and begin.state is State.WAITING:
-        return JobForecast(key, queue, begin.state, Verdict.NEVER, never, within_hour=0.0)
+    if never and begin.state is StartState.WAITING:
+        return JobForecast(key, queue, begin.state, ForecastVerdict.NEVER, never, within_hour=0.0)
     if roughly is not None and roughly[0] < math.inf:
         soon, late = roughly
         start = Span(soon, late if late < math.inf else None)
-        return JobForecast(key, queue, begin.state, Verdict.EXPECTED, ROUGH, start)
+        return JobForecast(key, queue, begin.state, ForecastVerdict.EXPECTED, ROUGH, start)
     if not outcomes:
-        return JobForecast(key, queue, begin.state, Verdict.UNKNOWN, "no roll-out was finished in time")
+        return JobForecast(key, queue, begin.state, ForecastVerdict.UNKNOWN, "no roll-out was finished in time")
     finish = span([outcome.ends.get(key, math.inf) for outcome in outcomes])
-    if begin.state is State.RUNNING:
+    if begin.state is StartState.RUNNING:
         if finish.p50 is None:
             why = "its run time is unknown: no history, and no declared limit"
-            return JobForecast(key, queue, begin.state, Verdict.UNKNOWN, why)
-        return JobForecast(key, queue, begin.state, Verdict.EXPECTED, finish=finish)
+            return JobForecast(key, queue, begin.state, ForecastVerdict.UNKNOWN, why)
+        return JobForecast(key, queue, begin.state, ForecastVerdict.EXPECTED, finish=finish)
     starts = [outcome.starts.get(key, math.inf) for outcome in outcomes]
     start = span(starts)
     if start.p50 is None:
         started = sum(at < math.inf for at in starts)
         played = f"{started} of {count(len(starts), 'roll-out')}"
         why = f"started in {played}: it waits for jobs of unknown run time, or too long"
-        return JobForecast(key, queue, begin.state, Verdict.UNKNOWN, why)
+        return JobForecast(key, queue, begin.state, ForecastVerdict.UNKNOWN, why)
     soon = sum(at <= now + HOUR for at in starts) / len(starts)
-    return JobForecast(key, queue, begin.state, Verdict.EXPECTED, "", start, finish, soon)
+    return JobForecast(key, queue, begin.state, ForecastVerdict.EXPECTED, "", start, finish, soon)
 
 
 def span(times: Sequence[float]) -> Span:

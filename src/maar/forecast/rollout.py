@@ -18,13 +18,13 @@ from msgspec.structs import replace
 from maar.config.config import Config
 from maar.decide import decide
 from maar.forecast.equal_gangs import Alike
-from maar.forecast.start import Begin, State, made_pods, size_of
+from maar.forecast.start import Begin, StartState, made_pods, size_of
 from maar.model.jobs import Job, Phase
 from maar.model.plan import Bind, Plan
 from maar.model.snapshot import Cluster, Snapshot
 from maar.model.tasks import Status, Task
 from maar.sim.virtual import Virtual
-from maar.sim.works import Costs, Work
+from maar.sim.works import Costs, JobWork
 
 ROUNDS = 20
 """Maximum cycles at one moment, as in the simulator."""
@@ -55,7 +55,7 @@ class Arrival(msgspec.Struct, frozen=True):
     """Run time at its requested size."""
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class RolloutOutcome(msgspec.Struct, frozen=True):
     """When jobs started and ended in one roll-out. A job that did not has no entry."""
 
     starts: dict[str, float]
@@ -104,11 +104,13 @@ class Rollout:
         self._config, self._now, self._batch, self._until = config, now, batch, now + horizon
         pools = [pool.restart for pool in config.pools]
         self._costs = Costs(restart=max(pools, default=0.0))
-        self._works = {key: _work(b, seconds.get(key), now) for key, b in begins.items() if b.state is not State.OVER}
+        self._works = {
+            key: _work(b, seconds.get(key), now) for key, b in begins.items() if b.state is not StartState.OVER
+        }
         self._reports = {
             key for key, b in begins.items() if b.job.elastic is not None and b.job.elastic.remaining < math.inf
         }
-        self._awaited = {key for key, b in begins.items() if b.state is State.WAITING}
+        self._awaited = {key for key, b in begins.items() if b.state is StartState.WAITING}
         there = self._virtual.jobs
         self._alike = Alike(there[key] for key in sorted(self._awaited & there.keys()))
         self._arrivals = iter(arrivals)
@@ -141,7 +143,7 @@ class Rollout:
             else:
                 del self._works[key]
 
-    def play(self, except_for: Iterable[str] = ()) -> Outcome:
+    def play(self, except_for: Iterable[str] = ()) -> RolloutOutcome:
         """Play until all waiting jobs, except for those that never start, have started once."""
         self._awaited.difference_update(except_for)
         while self._awaited:
@@ -155,7 +157,7 @@ class Rollout:
                 self._resting = frozenset()
             self._decide(now)
         ends = {key: end for key, work in self._works.items() if (end := _expected_end(work, self._last)) < math.inf}
-        return Outcome(self.starts, {**ends, **self.ends}, self._decisions)
+        return RolloutOutcome(self.starts, {**ends, **self.ends}, self._decisions)
 
     def _is_stuck(self) -> bool:
         """Whether no job will end or arrive any more, and some moments that only time caused brought no start."""
@@ -284,20 +286,20 @@ def _gives(plan: Plan) -> bool:
     return bool(plan.evict or plan.suspend or any(r.after < r.before for r in plan.resize))
 
 
-def _expected_end(work: Work, now: float) -> float:
+def _expected_end(work: JobWork, now: float) -> float:
     """The end of a job at its current size; one that is stopped now starts again soon, as it was first asked for."""
     if work.size or not work.started:
         return work.end
     return now + work.left / work.speeds[-1]
 
 
-def _work(begin: Begin, seconds: float | None, now: float) -> Work:
+def _work(begin: Begin, seconds: float | None, now: float) -> JobWork:
     """The work of a job, in seconds on one worker; without end if its run time is unknown."""
     left = math.inf if seconds is None else max(seconds - begin.elapsed, 0.0) * begin.reference
     elastic = begin.job.elastic
     if elastic is not None and elastic.remaining < math.inf:
         left = elastic.remaining
-    work = Work(0, left, list(begin.speeds), epoch=left / 100 if left < math.inf else math.inf)
+    work = JobWork(0, left, list(begin.speeds), epoch=left / 100 if left < math.inf else math.inf)
     work.started = begin.elapsed > 0.0
     if begin.size:
         work.size, work.started, work.moves = begin.size, True, now

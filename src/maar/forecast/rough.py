@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from maar.forecast.start import Begin, State
+from maar.forecast.start import Begin, StartState
 from maar.model.snapshot import Cluster
 from maar.model.tasks import Status, Task
 
@@ -32,8 +32,8 @@ def rough_starts(
     for task in cluster.tasks:
         if task.job in members and task.status not in (Status.SUCCEEDED, Status.FAILED):
             members[task.job].append(task)
-    running = [key for key, b in begins.items() if b.state is State.RUNNING]
-    waiting = [key for key, b in begins.items() if b.state is State.WAITING]
+    running = [key for key, b in begins.items() if b.state is StartState.RUNNING]
+    waiting = [key for key, b in begins.items() if b.state is StartState.WAITING]
     waiting.sort(key=lambda key: (-begins[key].job.priority, begins[key].job.waits_since, key))
     order = [*running, *waiting]
     work = np.zeros((len(order) + 1, len(names)))

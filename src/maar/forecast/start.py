@@ -25,7 +25,7 @@ from maar.model.snapshot import Cluster
 from maar.model.tasks import READY, Status, Subgroup, Task
 
 
-class State(enum.StrEnum):
+class StartState(enum.StrEnum):
     WAITING = "waiting"
     """It lacks part of its minimum."""
     RUNNING = "running"
@@ -36,7 +36,7 @@ class Begin(msgspec.Struct, frozen=True):
     """One job at the start of a forecast."""
 
     job: Job
-    state: State
+    state: StartState
     traits: Traits
     elapsed: float
     """Seconds that it has run, at its requested size."""
@@ -72,8 +72,8 @@ def begin(job: Job, tasks: tuple[Task, ...], now: float, category: str = "") -> 
     size = size_of(job, tasks)
     traits = traits_of(job, tasks, category)
     if job.phase is Phase.COMPLETED or (tasks and all(t.status in (Status.SUCCEEDED, Status.FAILED) for t in tasks)):
-        return Begin(job, State.OVER, traits, 0.0, 0, speeds)
-    state = State.RUNNING if size else State.WAITING
+        return Begin(job, StartState.OVER, traits, 0.0, 0, speeds)
+    state = StartState.RUNNING if size else StartState.WAITING
     elapsed = _elapsed(job, tasks, size, speeds, now)
     return Begin(job, state, traits, elapsed, size, speeds)
 

@@ -21,7 +21,7 @@ from maar.history.errors import HistoryError, Refused, Unreachable
 from maar.history.estimates import Estimates, Speeds
 from maar.history.model import JOBS, Model
 from maar.history.news import News
-from maar.history.records import Event, EventKind, Measurement, Record, Run
+from maar.history.records import Event, EventKind, FinishedRun, Measurement, Record
 from maar.history.store import Store
 from maar.history.thread import Thread
 from maar.lengths.runtimes import RunTimes
@@ -68,7 +68,7 @@ class History:
         """Without `write` it only reads what another process writes, and creates no tables."""
         self._store = None if address == NONE else Store(read_address(address), write=write)
         self._writes = write
-        self._queue: deque[Record | Run] = deque()
+        self._queue: deque[Record | FinishedRun] = deque()
         self._size = queue
         self._refresh = refresh
         self._slow = slow
@@ -147,11 +147,11 @@ class History:
         self._know(event)
         self._put_or_lose(event)
 
-    def finished(self, run: Run) -> None:
+    def finished(self, run: FinishedRun) -> None:
         """Queue the run of a finished job, in the same way."""
         self._put_or_lose(run)
 
-    def _put_or_lose(self, record: Event | Run) -> None:
+    def _put_or_lose(self, record: Event | FinishedRun) -> None:
         if self._store is None:
             return
         if len(self._queue) >= self._size:
@@ -170,7 +170,7 @@ class History:
             self._put([self._placed(self._completed(m)) for m in measurements])
         return problem
 
-    def _put(self, records: Iterable[Record | Run]) -> None:
+    def _put(self, records: Iterable[Record | FinishedRun]) -> None:
         self._queue.extend(records)
         self._idle.clear()
         self._wake.set()
@@ -246,7 +246,7 @@ class History:
         """The newest stored events of a job, oldest first."""
         return await self._read(lambda store: store.events_of(namespace, name, newest=SHOWN))
 
-    async def runs(self, after: int = 0, newest: int | None = None) -> list[Run]:
+    async def runs(self, after: int = 0, newest: int | None = None) -> list[FinishedRun]:
         """The stored runs of finished jobs with a row above `after`, oldest first."""
         return await self._read(lambda store: store.runs(after, newest=newest))
 
@@ -347,7 +347,7 @@ class History:
             for listener in self.on_news:
                 listener()
 
-    async def _write(self, thread: Thread, store: Store, batch: list[Record | Run]) -> None:
+    async def _write(self, thread: Thread, store: Store, batch: list[Record | FinishedRun]) -> None:
         try:
             await self._ask(thread, lambda: store.write(batch))
         except Refused as error:

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from maar.elastic.steps import Seen, Steps, fit, settings_of
+from maar.elastic.steps import MeasuredSteps, Steps, fit, settings_of
 from maar.history.category import namespace_of, scoped
 from maar.history.progress import Progress
 from maar.history.records import Event, EventKind, Measurement, Record
@@ -190,13 +190,13 @@ class Model:
         self.points()
         return self._steps.get(key)
 
-    def _seen(self, key: Key) -> list[Seen]:
+    def _seen(self, key: Key) -> list[MeasuredSteps]:
         """What was measured, by workers, nodes and batch size."""
         epochs = [(workers, epoch) for workers, rows in self._times.get(key, {}).items() for epoch in rows.values()]
         if all(e.step and e.batch for _, e in epochs):
-            found = (Seen(n, e.step / (e.batch * n), e.nodes, e.batch) for n, e in epochs)
+            found = (MeasuredSteps(n, e.step / (e.batch * n), e.nodes, e.batch) for n, e in epochs)
         else:
-            found = (Seen(n, e.seconds, e.nodes, e.batch) for n, e in epochs)
+            found = (MeasuredSteps(n, e.seconds, e.nodes, e.batch) for n, e in epochs)
         return settings_of(list(found))
 
     def epoch_times(self, key: Key) -> dict[int, float]:

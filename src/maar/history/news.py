@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from maar.history.records import Event, Measurement, Record, Run, time_of
+from maar.history.records import Event, FinishedRun, Measurement, Record, time_of
 from maar.history.store import Store
 
-T = TypeVar("T", Measurement, Event, Run)
+T = TypeVar("T", Measurement, Event, FinishedRun)
 
 FIRST = 100_000
 """Newest rows of each table to read at the start; more would not improve the model."""
@@ -26,9 +26,9 @@ class News:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._measured = Seen()
-        self._happened = Seen()
-        self._ran = Seen()
+        self._measured = SeenRows()
+        self._happened = SeenRows()
+        self._ran = SeenRows()
 
     def read(self) -> list[Record]:
         """The new records, in order of time."""
@@ -36,12 +36,12 @@ class News:
         measurements = self._store.measurements(self._measured.start, newest=FIRST)
         return sorted((*self._happened.new(events), *self._measured.new(measurements)), key=time_of)
 
-    def read_runs(self) -> list[Run]:
+    def read_runs(self) -> list[FinishedRun]:
         """The new runs of finished jobs, oldest first."""
         return self._ran.new(self._store.runs(self._ran.start, newest=RUNS))
 
 
-class Seen:
+class SeenRows:
     """The rows of one table that have been read."""
 
     def __init__(self) -> None:

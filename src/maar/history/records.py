@@ -10,7 +10,7 @@ import enum
 
 import msgspec
 
-from maar.lengths.runtimes import Sample, Traits
+from maar.lengths.runtimes import RunSample, Traits
 
 
 class OfJob(msgspec.Struct, frozen=True):
@@ -106,7 +106,7 @@ class Event(OfJob, frozen=True):
     """Its row, set by the store."""
 
 
-class Run(OfJob, frozen=True):
+class FinishedRun(OfJob, frozen=True):
     """A finished job, as forecasts of other jobs need it."""
 
     uid: str
@@ -135,9 +135,9 @@ class Run(OfJob, frozen=True):
     """Its row, set by the store."""
 
     @property
-    def sample(self) -> Sample:
+    def sample(self) -> RunSample:
         """As run times are learned from it."""
-        return Sample(Traits(self.owner, self.stem, self.gpus, self.category, self.declared), self.seconds)
+        return RunSample(Traits(self.owner, self.stem, self.gpus, self.category, self.declared), self.seconds)
 
 
 class Prediction(OfJob, frozen=True):

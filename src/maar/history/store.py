@@ -21,9 +21,9 @@ from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyErro
 from maar.history import schema
 from maar.history.address import shown
 from maar.history.errors import Refused, Unreachable
-from maar.history.records import Event, EventKind, Fate, Measurement, Prediction, Record, Run
+from maar.history.records import Event, EventKind, Fate, FinishedRun, Measurement, Prediction, Record
 
-T = TypeVar("T", Measurement, Event, Run, Prediction)
+T = TypeVar("T", Measurement, Event, FinishedRun, Prediction)
 
 PATIENCE = 5
 """Seconds without an answer after which the database counts as gone. Tuned by hand."""
@@ -89,13 +89,13 @@ class Store:
 
     # -- writing
 
-    def write(self, records: Sequence[Record | Run]) -> None:
+    def write(self, records: Sequence[Record | FinishedRun]) -> None:
         """Add all records or none; existing rows do not change."""
         measured = [r for r in records if isinstance(r, Measurement)]
         tables = (
             (schema.measurements, measured),
             (schema.accounting, [r for r in records if isinstance(r, Event)]),
-            (schema.runs, [r for r in records if isinstance(r, Run)]),
+            (schema.runs, [r for r in records if isinstance(r, FinishedRun)]),
         )
         with self._transaction() as connection:
             for table, rows in tables:
@@ -154,9 +154,9 @@ class Store:
         """The accounting events of one job, in the same way."""
         return self._newest(schema.accounting, Event, _of(schema.accounting, namespace, name), newest)
 
-    def runs(self, after: int = 0, *, newest: int | None = None) -> list[Run]:
+    def runs(self, after: int = 0, *, newest: int | None = None) -> list[FinishedRun]:
         """Runs of finished jobs with a row above `after`, oldest first; none in tables of version 1."""
-        return self._newest(schema.runs, Run, schema.runs.c.id > after, newest) if self.version >= 2 else []
+        return self._newest(schema.runs, FinishedRun, schema.runs.c.id > after, newest) if self.version >= 2 else []
 
     def predictions(self, *, newest: int | None = None) -> list[Prediction]:
         """The forecasts that are judged, oldest first; at most the `newest` newest, if given."""
@@ -181,7 +181,7 @@ class Store:
         times = [e.at for e in self.events_of(namespace, name) if e.uid == uid and e.kind is kind]
         if self.version >= 2:
             its = _of(schema.runs, namespace, name) & (schema.runs.c.uid == uid)
-            times += [run.started for run in self._newest(schema.runs, Run, its)]
+            times += [run.started for run in self._newest(schema.runs, FinishedRun, its)]
         return min(times, default=None)
 
     def _newest(
@@ -278,7 +278,7 @@ def _of(table: sa.Table, namespace: str, name: str) -> sa.ColumnElement[bool]:
     return (table.c.namespace == namespace) & (table.c.name == name)
 
 
-def _row(record: Record | Run | Prediction) -> dict[str, Any]:
+def _row(record: Record | FinishedRun | Prediction) -> dict[str, Any]:
     row = msgspec.structs.asdict(record)
     del row["id"]
     return row

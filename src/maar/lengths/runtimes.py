@@ -7,7 +7,7 @@ running job is compared with jobs that ran at least as long as it has.
 
 Run times count from start to end, however a job ended: a failed or deleted job makes room too. Of an elastic job, the
 run time is the one at the size that its owner requested. What is said about another elastic job is the work on one
-worker (`Work`), because owners request different sizes for the same training.
+worker (`WorkOnOne`), because owners request different sizes for the same training.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Traits(msgspec.Struct, frozen=True):
     """The longest run time that its owner declares, in seconds."""
 
 
-class Sample(msgspec.Struct, frozen=True):
+class RunSample(msgspec.Struct, frozen=True):
     """A finished job."""
 
     traits: Traits
@@ -64,7 +64,7 @@ class Sample(msgspec.Struct, frozen=True):
     """Run time at the requested size."""
 
 
-class Work(msgspec.Struct, frozen=True):
+class WorkOnOne(msgspec.Struct, frozen=True):
     """Turns run times at requested sizes into seconds on one worker, by the speed-up of the job that is asked about."""
 
     speeds: tuple[float, ...]
@@ -105,9 +105,9 @@ class Law(msgspec.Struct, frozen=True):
 class RunTimes:
     """The run times of finished jobs; later samples are newer."""
 
-    def __init__(self, samples: Iterable[Sample] = ()) -> None:
-        self._levels: dict[tuple[object, ...], list[Sample]] = {}
-        self._laws: dict[tuple[Traits, bool, Work | None], Law | None] = {}
+    def __init__(self, samples: Iterable[RunSample] = ()) -> None:
+        self._levels: dict[tuple[object, ...], list[RunSample]] = {}
+        self._laws: dict[tuple[Traits, bool, WorkOnOne | None], Law | None] = {}
         self._means: dict[tuple[object, ...], tuple[int, float]] = {}
         """Jobs of the same owner, name and GPUs: how many, and the mean logarithm of their run times."""
         self._squares, self._degrees = 0.0, 0
@@ -115,7 +115,7 @@ class RunTimes:
         for sample in samples:
             self.add(sample)
 
-    def add(self, sample: Sample) -> None:
+    def add(self, sample: RunSample) -> None:
         """Learn from one more finished job."""
         if not 0.0 < sample.seconds < math.inf:
             return
@@ -153,7 +153,7 @@ class RunTimes:
         """The kind of a job without an estimate, if the run times of others tell that a kind says something."""
         return f"{traits.owner}/{traits.stem}" if self._are_alike else ""
 
-    def estimate(self, traits: Traits, work: Work | None = None) -> Estimate | None:
+    def estimate(self, traits: Traits, work: WorkOnOne | None = None) -> Estimate | None:
         """How long a job runs that has not started yet; `None` without enough similar jobs.
 
         With `work`, it is the work of an elastic job, whatever its owner declares.
@@ -180,13 +180,13 @@ class RunTimes:
             return None if law is None else msgspec.structs.replace(law, scale=traits.limit)
         return law
 
-    def _made(self, traits: Traits, shares: bool, work: Work | None = None) -> Law | None:
+    def _made(self, traits: Traits, shares: bool, work: WorkOnOne | None = None) -> Law | None:
         key = (traits, shares, work)
         if key not in self._laws:
             self._laws[key] = self._make(*key)
         return self._laws[key]
 
-    def _make(self, traits: Traits, shares: bool, work: Work | None) -> Law | None:
+    def _make(self, traits: Traits, shares: bool, work: WorkOnOne | None) -> Law | None:
         values: list[float] = []
         weights: list[float] = []
         rest = 1.0
@@ -224,7 +224,7 @@ def _rounded(seconds: float) -> float:
     return round(STEP ** math.ceil(math.log(seconds, STEP)), 3)
 
 
-def _value(sample: Sample, share: bool, work: Work | None) -> float | None:
+def _value(sample: RunSample, share: bool, work: WorkOnOne | None) -> float | None:
     """The logarithm of a run time, of the share of its limit, or of its work."""
     if not share:
         return math.log(sample.seconds * (1.0 if work is None else work.of(sample.traits.gpus)))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from maar.lengths.runtimes import Traits
 from maar.model.jobs import Job
+from maar.model.name_stems import stem_of
 from maar.model.resources import is_accelerator
 from maar.model.shapes import Shape
-from maar.model.name_stems import stem_of
 from maar.model.tasks import Task, longest_promise
 
 

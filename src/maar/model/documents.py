@@ -23,7 +23,7 @@ aliases can stand for billions of values."""
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
-class Place(NamedTuple):
+class TextPosition(NamedTuple):
     """A position in a text, counted from 1."""
 
     line: int
@@ -36,7 +36,7 @@ class Place(NamedTuple):
 class DocumentError(ValueError):
     """The text is neither YAML nor JSON."""
 
-    def __init__(self, problem: str, place: Place | None = None) -> None:
+    def __init__(self, problem: str, place: TextPosition | None = None) -> None:
         super().__init__(problem if place is None else f"{place}: {problem}")
         self.problem = problem
         self.place = place
@@ -46,11 +46,11 @@ class TooDeep(DocumentError):
     """The text may be valid, but its nesting is too deep to read."""
 
 
-Repeated = Callable[[Place, str], None]
+Repeated = Callable[[TextPosition, str], None]
 """Called for a repeated key of a mapping. It may raise a `DocumentError`; otherwise the last value counts."""
 
 
-def refuse_repeated(place: Place, key: str) -> None:
+def refuse_repeated(place: TextPosition, key: str) -> None:
     """Refuse a repeated key: it is unclear which value the author meant."""
     raise DocumentError(f"`{key}` is given twice", place)
 
@@ -154,8 +154,8 @@ def _measure(node: yaml.Node, sizes: dict[int, int | None]) -> int:
     return size
 
 
-def _place(mark: yaml.Mark) -> Place:
-    return Place(mark.line + 1, mark.column + 1)
+def _place(mark: yaml.Mark) -> TextPosition:
+    return TextPosition(mark.line + 1, mark.column + 1)
 
 
 class _Loader(yaml.CSafeLoader):

@@ -11,9 +11,9 @@ from collections import Counter
 
 from msgspec.structs import replace
 
+from maar.model.elastic_outcome import jobs_after, tasks_after
 from maar.model.jobs import Job, Phase
 from maar.model.minimum import has_minimum
-from maar.model.elastic_outcome import jobs_after, tasks_after
 from maar.model.plan import Bind, Plan
 from maar.model.snapshot import Budget, Cluster
 from maar.model.tasks import READY, Gate, Status, Task

@@ -15,7 +15,7 @@ from maar.model.shapes import Shape
 OWNER, NAME = "maar", "reserved"
 
 
-class Place(msgspec.Struct, frozen=True):
+class ReservedPlace(msgspec.Struct, frozen=True):
     """Room on one node for some equal pods."""
 
     node: str
@@ -32,7 +32,7 @@ class Reserved(msgspec.Struct, frozen=True):
     """All room that is reserved for a job."""
 
     until: float
-    places: tuple[Place, ...] = ()
+    places: tuple[ReservedPlace, ...] = ()
 
 
 def longer(one: Reserved, other: Reserved) -> Reserved:

@@ -22,7 +22,7 @@ def place_of(job: Job) -> Place:
     return -job.priority, job.created, job.uid, job.key
 
 
-class Kept(msgspec.Struct, frozen=True):
+class KeptNodes(msgspec.Struct, frozen=True):
     """Nodes that are kept for a job that waits for nodes of other shards: later jobs may not use them."""
 
     place: Place
@@ -38,7 +38,7 @@ class Scope(msgspec.Struct, frozen=True):
     """The jobs that it decides for."""
     foreign: Mask
     """The nodes that it does not use. They are used only if its own nodes do not suffice."""
-    kept: tuple[Kept, ...] = ()
+    kept: tuple[KeptNodes, ...] = ()
     """In the order of their places."""
     confined: frozenset[int] = frozenset()
     """Waiting jobs that may not use nodes of other shards now."""

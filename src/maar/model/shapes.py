@@ -25,7 +25,7 @@ MOST_NEW = 2000
 """Shapes and features that are added to a table of any size before it is made again; tuned by hand."""
 
 
-class Strategy(msgspec.Struct, frozen=True):
+class FillStrategy(msgspec.Struct, frozen=True):
     """How full the nodes of a pod should be, if its owner says so; `None` and empty: as configured."""
 
     pack: bool | None = None
@@ -58,7 +58,7 @@ class Shape(msgspec.Struct, frozen=True, cache_hash=True):
     """Where its volumes can be reached: one term of each group must hold."""
     volume_needs: tuple[VolumeNeed, ...] = ()
     """Volumes that it takes and whose number on a node is limited."""
-    strategy: Strategy | None = None
+    strategy: FillStrategy | None = None
     limits: tuple[tuple[str, int], ...] = ()
     """What a pod may use of CPU and memory, where that is more than it requests."""
     revocable: bool = False

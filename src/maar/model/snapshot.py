@@ -27,7 +27,7 @@ from maar.model.shapes import Shape, ShapeTable
 from maar.model.splice import Splice
 from maar.model.tasks import Status, Task, TaskTable, placing_order
 from maar.model.topology import HyperNode
-from maar.model.volumes import Room
+from maar.model.volumes import VolumeRoom
 
 
 class Budget(msgspec.Struct, frozen=True):
@@ -68,7 +68,7 @@ class Cluster(msgspec.Struct, frozen=True):
     """What plugins and the core remember; several of one identity if several writers left one."""
     resized: dict[str, float] = {}
     """When the sizes in each pool with a rate limit last changed."""
-    rooms: tuple[Room, ...] = ()
+    rooms: tuple[VolumeRoom, ...] = ()
     """Limits for volumes."""
     images: tuple[Image, ...] = ()
     """Images on nodes. An image whose size differs between nodes has one entry for each size."""
@@ -104,7 +104,7 @@ class Snapshot:
     def _take_rest(self, cluster: Cluster) -> None:
         self.budgets: dict[str, Budget] = {b.key: b for b in sorted(cluster.budgets, key=lambda b: b.key)}
         self.hypernodes = tuple(sorted(cluster.hypernodes, key=lambda h: (h.tier, h.name)))
-        self.rooms: dict[str, Room] = {room.name: room for room in cluster.rooms}
+        self.rooms: dict[str, VolumeRoom] = {room.name: room for room in cluster.rooms}
         self.images: tuple[Image, ...] = cluster.images
         self.resting: frozenset[int] = frozenset()
         """Waiting jobs that a cycle may skip: nothing that could help them has changed since the last look."""

@@ -1,8 +1,8 @@
 """Volumes as decisions see them: how many a pod takes, and how many a node can take.
 
-`maar.kube` reads volumes and claims; here they are numbers. A `Room` is a supply: a driver's limit on each node, or
-free local volumes. A `VolumeNeed` is what a pod takes of it. Volumes are not resources: no queue is charged for them,
-and a pod that requests nothing else is still best-effort.
+`maar.kube` reads volumes and claims; here they are numbers. A `VolumeRoom` is a supply: a driver's limit on each node,
+or free local volumes. A `VolumeNeed` is what a pod takes of it. Volumes are not resources: no queue is charged for
+them, and a pod that requests nothing else is still best-effort.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class VolumeNeed(msgspec.Struct, frozen=True, order=True):
     """How many volumes of one room a pod takes."""
 
     room: str
-    """The name of the `Room` that limits the count."""
+    """The name of the `VolumeRoom` that limits the count."""
     pool: str
     """Which volumes are counted together: those of a driver, or those of a storage class, whatever their size."""
     count: int
@@ -42,7 +42,7 @@ class Slot(msgspec.Struct, frozen=True, order=True):
     number: int
 
 
-class Room(msgspec.Struct, frozen=True):
+class VolumeRoom(msgspec.Struct, frozen=True):
     """How many volumes of a pool each node can take, including those of pods already there."""
 
     name: str

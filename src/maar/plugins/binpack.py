@@ -10,7 +10,7 @@ import msgspec
 
 from maar.config.config import OpenArguments
 from maar.model.resources import CPU, MEMORY, Floats, Ints
-from maar.plugins.support.fullness import Fullness, Term, Terms
+from maar.plugins.support.fullness import Fullness, FullnessTerms, Term
 from maar.plugins.support.weights import gather_weights
 from maar.session.register import Register
 from maar.session.session import Session
@@ -41,7 +41,7 @@ class Arguments(OpenArguments, frozen=True, forbid_unknown_fields=True):
 class Binpack:
     def __init__(self, arguments: Arguments) -> None:
         self._arguments = arguments
-        self._terms: dict[int, Terms] = {}
+        self._terms: dict[int, FullnessTerms] = {}
 
     def open(self, session: Session, on: Register) -> None:
         self._session = session

@@ -42,9 +42,9 @@ from maar.plugins.support.quotas import (
 from maar.plugins.support.shares import Row, at_least, divide, less, plus, share_of
 from maar.session.hooks import Claim, Vote
 from maar.session.long_deletions import without_stuck
+from maar.session.no_room import one_shape
 from maar.session.register import Register
 from maar.session.resizing.workers import elastic_of
-from maar.session.no_room import one_shape
 from maar.session.session import Session
 
 NAME = "proportion"

@@ -40,7 +40,7 @@ ROUNDING = 1e-9
 Percent = Annotated[float, msgspec.Meta(ge=0, le=100)]
 
 
-class Thresholds(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class LoadThresholds(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Percentages of what a node has. The numbers of pods have no effect, as in Volcano."""
 
     cpu: Percent = 100.0
@@ -55,15 +55,15 @@ class LowNodeUtilization(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     The other parameters have no effect, as in Volcano: system pods always stay, and victims always fit elsewhere.
     """
 
-    thresholds: Thresholds = Thresholds()
-    target_thresholds: Thresholds = Thresholds()
+    thresholds: LoadThresholds = LoadThresholds()
+    target_thresholds: LoadThresholds = LoadThresholds()
     threshold_priority_class_name: str = ""
     threshold_priority: int = 0
     node_fit: bool = True
     number_of_nodes: int = 0
 
 
-class Strategy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class VictimStrategy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A way to choose victims. There is one."""
 
     name: Literal["lowNodeUtilization"]
@@ -75,7 +75,7 @@ class Arguments(OpenArguments, frozen=True, forbid_unknown_fields=True):
 
     interval: float = 300.0
     metrics_period: float = msgspec.field(name="metricsPeriod", default=300.0)
-    strategies: tuple[Strategy, ...] = ()
+    strategies: tuple[VictimStrategy, ...] = ()
     reserve: float = 120.0
     """How long the room that was found for pods is reserved until they are created again; 0: not at all."""
 
@@ -88,7 +88,7 @@ class Arguments(OpenArguments, frozen=True, forbid_unknown_fields=True):
         listed = made.get("strategies")
         if listed is not None:
             try:
-                msgspec.convert(listed, tuple[Strategy, ...], strict=False)
+                msgspec.convert(listed, tuple[VictimStrategy, ...], strict=False)
             except msgspec.ValidationError as error:
                 raise ValueError(f"strategies: {error}") from None
         return made
@@ -122,7 +122,7 @@ class Rescheduling:
         self._session = session
         if not session.snapshot.cluster.loads:
             return
-        load = self._load = Load(session)
+        load = self._load = MovedLoad(session)
         fresh = session.snapshot.loads.fresh(session.now, self._oldest)
         self._free: Mask = fresh & ~session.snapshot.nodes.unschedulable & (load.percent < self._low).all(axis=1)
         """Nodes with little to do."""
@@ -244,7 +244,7 @@ class Rescheduling:
         return f"moved: pods of `{job}` leave busy node `{name}`: {', '.join(parts)}"
 
 
-class Load:
+class MovedLoad:
     """The load of nodes in percent, CPU and memory, with what the session has moved so far."""
 
     def __init__(self, session: Session) -> None:

@@ -26,7 +26,7 @@ from maar.model.jobs import Job
 from maar.model.reasons import Refusal
 from maar.model.resources import Ints, Mask
 from maar.model.tasks import Status
-from maar.plugins.support.expected_start import Expected, Room, expected_start
+from maar.plugins.support.expected_start import Expected, RoomThen, expected_start
 from maar.plugins.support.promises import breakers, fits, promised_runtime
 from maar.session.eviction.making_room import needs_of
 from maar.session.placement import Group, both, domains_of
@@ -214,7 +214,7 @@ class Reservation:
             return Expected(None, self._for_group(job, domains[0]) if domains else np.zeros_like(locked))
         capacity = session.capacity
         free = self._emptied()
-        empty = Room(free, lambda shape: capacity.beside(shape, Mode.EMPTY))
+        empty = RoomThen(free, lambda shape: capacity.beside(shape, Mode.EMPTY))
         found = [expected_start(session, needs, empty, domain, locked, self._most) for domain in domains]
         return min(found, key=lambda one: np.inf if one.at is None else one.at)
 

@@ -20,8 +20,8 @@ from maar.model.codes import NODES, Code
 from maar.model.fitting import count_columns
 from maar.model.reasons import Refusal
 from maar.model.resources import CPU, MEMORY, UNLIMITED, Floats, Ints
-from maar.model.shapes import Strategy
-from maar.plugins.support.fullness import Fullness, Term, Terms
+from maar.model.shapes import FillStrategy
+from maar.plugins.support.fullness import Fullness, FullnessTerms, Term
 from maar.session.hooks import Limit
 from maar.session.register import Register
 from maar.session.session import Session
@@ -106,7 +106,7 @@ class Arguments(OpenArguments, frozen=True, forbid_unknown_fields=True):
         return self.resources or {CPU: Resource(), MEMORY: Resource()}
 
 
-class Kept(NamedTuple):
+class KeptForDevices(NamedTuple):
     """What nodes keep free for each idle device."""
 
     device: int
@@ -118,7 +118,7 @@ class ResourceStrategyFit:
     def __init__(self, arguments: Arguments) -> None:
         self._arguments = arguments
         self._weight = min(arguments.weight, LARGEST) if arguments.weight >= 0 else DEFAULT_WEIGHT
-        self._terms: dict[int, Terms] = {}
+        self._terms: dict[int, FullnessTerms] = {}
         self._scarce: dict[int, Floats] = {}
 
     def open(self, session: Session, on: Register) -> None:
@@ -133,7 +133,7 @@ class ResourceStrategyFit:
         if arguments.proportional.enable:
             index = session.snapshot.axes.index
             self._kept = [
-                Kept(index[device], needs[CPU], needs[MEMORY])
+                KeptForDevices(index[device], needs[CPU], needs[MEMORY])
                 for device, needs in arguments.proportional.of_devices().items()
                 if device in index
             ]
@@ -210,7 +210,7 @@ def positive(weight: float) -> float:
     return min(weight, LARGEST) if weight > 0 else 1.0
 
 
-def strategy_of(name: str, configured: Mapping[str, Resource], own: Strategy | None) -> Resource | None:
+def strategy_of(name: str, configured: Mapping[str, Resource], own: FillStrategy | None) -> Resource | None:
     """How a resource counts for a pod; `None` if it does not. An exact name wins, then the longest beginning."""
     found = configured.get(name)
     if found is None:

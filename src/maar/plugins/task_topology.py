@@ -24,7 +24,7 @@ from maar.model.resources import CPU, MEMORY, PODS, Floats, Ints, Mask
 from maar.model.tasks import Status
 from maar.model.words import count as counted
 from maar.model.words import number
-from maar.plugins.support.buckets import OUTSIDE, Buckets, Wishes, fill, unknown_role, wishes_of
+from maar.plugins.support.buckets import OUTSIDE, Buckets, RoleWishes, fill, unknown_role, wishes_of
 from maar.session.register import Register
 from maar.session.session import Session
 
@@ -49,12 +49,12 @@ class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     weight: float = msgspec.field(name="task-topology.weight", default=1.0)
 
 
-class Plan(NamedTuple):
+class BucketPlan(NamedTuple):
     """The buckets of one job."""
 
     first: int
     """The number of its first task."""
-    wishes: Wishes
+    wishes: RoleWishes
     role: Ints
     """The role of each of its tasks, counted from the first role of the job."""
     buckets: Buckets
@@ -66,7 +66,7 @@ class Plan(NamedTuple):
 class TaskTopologyPlugin:
     def __init__(self, arguments: Arguments) -> None:
         self._weight = max(min(arguments.weight, LARGEST), -LARGEST)
-        self._plans: dict[int, Plan | None] = {}
+        self._plans: dict[int, BucketPlan | None] = {}
 
     def open(self, session: Session, on: Register) -> None:
         """Register the hooks, if a waiting job has a topology."""
@@ -89,7 +89,7 @@ class TaskTopologyPlugin:
         what = f"its task topology is ignored: {problem}"
         return Reason(NAME, IGNORED.name, what)
 
-    def _plan(self, job: Job) -> Plan | None:
+    def _plan(self, job: Job) -> BucketPlan | None:
         if job.task_topology is None:
             return None
         if job.index not in self._plans:
@@ -143,7 +143,7 @@ def problem_of(session: Session, job: Job) -> str:
     return "" if missing is None else f"no pod of the job has the role `{missing}`"
 
 
-def plan_of(session: Session, job: Job) -> Plan:
+def plan_of(session: Session, job: Job) -> BucketPlan:
     """The buckets of a job, from the pods that run and wait when the session opens."""
     assert job.task_topology is not None, job.key
     snapshot, table = session.snapshot, session.snapshot.tasks
@@ -156,7 +156,7 @@ def plan_of(session: Session, job: Job) -> Plan:
     found = fill(wishes, role[chosen], node[chosen], request_sizes(session, table.shape[first:last][chosen]))
     of_pod = np.full(last - first, OUTSIDE, dtype=np.int64)
     of_pod[chosen] = found.of_pod
-    return Plan(first, wishes, role, Buckets(of_pod, found.largest))
+    return BucketPlan(first, wishes, role, Buckets(of_pod, found.largest))
 
 
 def request_sizes(session: Session, shapes: Ints) -> Floats:
@@ -167,7 +167,7 @@ def request_sizes(session: Session, shapes: Ints) -> Floats:
     return np.asarray(session.snapshot.shapes.requests[shapes] @ weights)
 
 
-def points_of(session: Session, plan: Plan, task: int) -> Floats:
+def points_of(session: Session, plan: BucketPlan, task: int) -> Floats:
     """The points of each node for a waiting task: pods of its bucket there, and that still fit, less those to avoid."""
     state, snapshot = session.state, session.snapshot
     nodes, roles = len(snapshot.nodes), plan.role

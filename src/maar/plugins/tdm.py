@@ -26,7 +26,7 @@ from maar.model.reasons import Refusal
 from maar.model.resources import Floats, Ints, Mask
 from maar.model.tasks import Status
 from maar.model.words import count as counted
-from maar.plugins.support.hours import Hours, Opening, clock, opening, parse_hours, parse_zone
+from maar.plugins.support.hours import Hours, OpeningHours, clock, opening, parse_hours, parse_zone
 from maar.session.eviction.departures import surplus_for, unit_for
 from maar.session.eviction.protection import unprotected
 from maar.session.hooks import Claim, Departure, Vote
@@ -83,7 +83,7 @@ class Zone(NamedTuple):
 
     name: str
     nodes: Mask
-    opening: Opening
+    opening: OpeningHours
     known: bool
     """Whether the arguments state its hours; otherwise it is always closed, and no pod on it is evicted."""
 
@@ -113,7 +113,7 @@ class Tdm:
     def _zone(self, name: str, nodes: Mask) -> Zone:
         hours = self._hours.get(name)
         if hours is None:
-            return Zone(name, nodes, Opening(False, None), False)
+            return Zone(name, nodes, OpeningHours(False, None), False)
         return Zone(name, nodes, opening(hours, self._session.now, self._clock), True)
 
     def _wake(self) -> None:

@@ -37,7 +37,7 @@ Percent = Annotated[float, Meta(ge=0, le=100)]
 Ratio = Annotated[float, Meta(ge=0, le=1)]
 
 
-class Thresholds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class UsageThresholds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Real use in percent above which a node takes no more pods."""
 
     cpu: Percent = 80.0
@@ -68,13 +68,13 @@ class Arguments(OpenArguments, frozen=True, forbid_unknown_fields=True):
     weight: Weight = msgspec.field(name="usage.weight", default=5.0)
     cpu: Weight = msgspec.field(name="cpu.weight", default=1.0)
     memory: Weight = msgspec.field(name="memory.weight", default=1.0)
-    thresholds: Thresholds = Thresholds()
+    thresholds: UsageThresholds = UsageThresholds()
     estimator: Estimator = Estimator()
 
     @classmethod
     def normalise(cls, raw: dict[str, object]) -> dict[str, object]:
         """Check the nested arguments, so that an error names the place."""
-        kinds: dict[str, Any] = {"thresholds": Thresholds, "estimator": Estimator}
+        kinds: dict[str, Any] = {"thresholds": UsageThresholds, "estimator": Estimator}
         for key, kind in kinds.items():
             if key not in raw:
                 continue

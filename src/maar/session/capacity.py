@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 OWNER = "capacity"
 
 
-class Capacity:
+class SessionRoom:
     """The room of one session, in its current state."""
 
     def __init__(self, session: Session) -> None:

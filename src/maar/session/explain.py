@@ -32,7 +32,7 @@ from maar.session.placement import (
     place_part,
     place_tasks,
 )
-from maar.session.refused_nodes import Room, count_nodes, has_locks, locked, unlocked
+from maar.session.refused_nodes import NodeRoom, count_nodes, has_locks, locked, unlocked
 from maar.session.session import Session
 from maar.session.subgroups import USABLE, WITH_ROOM, Assembly, Part, subgroups_of
 
@@ -136,7 +136,7 @@ def _why_part(session: Session, job: Job, part: Part, within: Mask | None, is_ne
         asks = (wanted * session.snapshot.shapes.requests[group.shape]).tolist()
         refusals = session.hooks.refusals(job, group.shape, wanted)
         queues.extend(never.by_queue(session, reason, asks) for reason in refusals)
-        reason = count_nodes(session, job, group, wanted, room=Room(session, job, group.shape, close))
+        reason = count_nodes(session, job, group, wanted, room=NodeRoom(session, job, group.shape, close))
         if reason is not None:
             nodes.append(_proved(session, job, part, group, wanted, reason) if is_needed else reason)
     found = _without_the_obvious(session, nodes, queues)
@@ -203,7 +203,7 @@ def _why_nodes(session: Session, job: Job, group: Group, wanted: int) -> Reason 
         shared = session.shared_rooms(job, group.shape)
         closed += tuple((f"{r.refusal.words} {r.count}", r.nodes.tobytes()) for r in shared)
         memo, shape = session.memo, group.shape
-        room = memo.current(OWNER, ("room", shape, closed), lambda: Room(session, job, shape))
+        room = memo.current(OWNER, ("room", shape, closed), lambda: NodeRoom(session, job, shape))
         asked = (shape, wanted, closed)
         return memo.current(OWNER, asked, lambda: count_nodes(session, job, group, wanted, room=room))
     if session.hooks.allowed(job, group.shape, wanted) < wanted:

@@ -50,7 +50,7 @@ class Remember(Generic[T]):
     merge: Callable[[T, T], T]
 
 
-class Entry(NamedTuple):
+class RememberedValue(NamedTuple):
     """A value, and when it last changed."""
 
     value: Any
@@ -61,7 +61,7 @@ class Remembered(Generic[T]):
     """The current values of one fact, by the object that they are about (empty for the cluster)."""
 
     def __init__(
-        self, journal: Journal, now: float, entries: dict[str, Entry], is_there: Callable[[str], bool]
+        self, journal: Journal, now: float, entries: dict[str, RememberedValue], is_there: Callable[[str], bool]
     ) -> None:
         self._journal, self._now, self._is_there = journal, now, is_there
         self.entries = entries
@@ -75,7 +75,7 @@ class Remembered(Generic[T]):
         if not self._is_there(key):
             raise KeyError(f"nothing to remember it of: `{key}`")
         if self.get(key) != value:
-            self._journal.put(self.entries, key, Entry(value, self._now))
+            self._journal.put(self.entries, key, RememberedValue(value, self._now))
 
     def forget(self, key: str = "") -> None:
         self._journal.drop(self.entries, key)
@@ -107,7 +107,7 @@ class Memory:
         """The values of a fact; they are forgotten at the end of the cycle unless it is declared, too."""
         found = self._asked.get((plugin, what.name))
         if found is None:
-            entries: dict[str, Entry] = {}
+            entries: dict[str, RememberedValue] = {}
             for fact in self._read.get((plugin, what.name), ()):
                 self._take(what, fact, entries)
             kept = Remembered[T](self._journal, self._now, entries, lambda key: self._uid(what.about, key) is not None)
@@ -131,7 +131,7 @@ class Memory:
                     found.append(Fact(plugin, name, at, made, what.about, key, uid))
         return tuple(sorted(found, key=lambda fact: fact.identity))
 
-    def _take(self, what: Remember[Any], fact: Fact, entries: dict[str, Entry]) -> None:
+    def _take(self, what: Remember[Any], fact: Fact, entries: dict[str, RememberedValue]) -> None:
         uid = self._uid(fact.about, fact.key)
         if fact.about is not what.about or uid is None or (fact.about is About.JOB and uid != fact.uid):
             return
@@ -142,7 +142,7 @@ class Memory:
         known = entries.get(fact.key)
         if known is not None:
             value = what.merge(known.value, value)
-        entries[fact.key] = Entry(value, fact.at if known is None else max(fact.at, known.at))
+        entries[fact.key] = RememberedValue(value, fact.at if known is None else max(fact.at, known.at))
 
     def _uid(self, about: About, key: str) -> str | None:
         """The uid of an object; empty if it has none, `None` if it does not exist."""

@@ -25,7 +25,7 @@ PLACING = "allocate"
 """Who refuses where nodes are only short of room."""
 
 
-class Cause(NamedTuple):
+class RefusalCount(NamedTuple):
     """Nodes that refuse one more task, counted under one refusal."""
 
     refusal: Refusal
@@ -43,7 +43,7 @@ class Cause(NamedTuple):
         return self.resource or self.refusal.code.name
 
 
-class Room:
+class NodeRoom:
     """How many tasks of a shape of a job each node takes, now and if no node were locked.
 
     `close` are the domains in which all must be; by default those of the gang.
@@ -65,11 +65,11 @@ class Room:
         return [refusal for refusal in self.closed if locks or refusal.code != LOCKED]
 
     @cached_property
-    def causes(self) -> list[Cause]:
+    def causes(self) -> list[RefusalCount]:
         return _causes(self._session, self, self.now)
 
     @cached_property
-    def own_causes(self) -> list[Cause]:
+    def own_causes(self) -> list[RefusalCount]:
         """The causes if no node were locked."""
         has_locks = any(cause.refusal.code == LOCKED for cause in self.causes)
         return _causes(self._session, self, self.unlocked, locks=False) if has_locks else self.causes
@@ -80,10 +80,10 @@ class Room:
 
 
 def count_nodes(
-    session: Session, job: Job, group: Group, wanted: int, placed: int = 0, room: Room | None = None
+    session: Session, job: Job, group: Group, wanted: int, placed: int = 0, room: NodeRoom | None = None
 ) -> Reason | None:
     """Why nodes refuse one more task, `None` if all fit; `placed` of the wanted tasks have room already."""
-    room = room or Room(session, job, group.shape)
+    room = room or NodeRoom(session, job, group.shape)
     most = placed or room.most(room.now)
     if most >= wanted:
         return None
@@ -105,7 +105,7 @@ def count_nodes(
     return locked(session, job, group, wanted, reason) if not placed and unlocked >= wanted else reason
 
 
-def _deciding(room: Room, own: list[Cause], is_short: bool) -> list[Refusal]:
+def _deciding(room: NodeRoom, own: list[RefusalCount], is_short: bool) -> list[Refusal]:
     """What refuses the job besides locks, the refusal that gives the reason first; none if nodes are short of room."""
     everyone = (*room.closed, *room.view.causes, *(cause for limit in room.limits for cause in limit.causes))
     for refusal in everyone:
@@ -117,7 +117,7 @@ def _deciding(room: Room, own: list[Cause], is_short: bool) -> list[Refusal]:
     return sorted((cause.refusal for cause in own), key=lambda refusal: refusal.code.everywhere)
 
 
-def _message(room: Room, causes: list[Cause], most: int, wanted: int) -> str:
+def _message(room: NodeRoom, causes: list[RefusalCount], most: int, wanted: int) -> str:
     """`0/500 nodes fit: 312 short of nvidia.com/gpu (needs 4, best has 2 free), 188 tainted`."""
     head = f"{number(int((room.now > 0).sum()))}/{number(len(room.now))} nodes fit"
     if most > 0:
@@ -148,21 +148,21 @@ def _asks(session: Session, group: Group, wanted: int) -> str:
 # -- the causes
 
 
-def _causes(session: Session, room: Room, fits: Ints, locks: bool = True) -> list[Cause]:
+def _causes(session: Session, room: NodeRoom, fits: Ints, locks: bool = True) -> list[RefusalCount]:
     """The nodes that take no task, by cause; most nodes first."""
-    found: list[Cause] = []
+    found: list[RefusalCount] = []
     left: Mask = fits == 0
     for refusal in (*room.closing(locks), *room.view.causes):
-        left = _count(found, left, Cause(refusal, 0))
+        left = _count(found, left, RefusalCount(refusal, 0))
     for dim in scarce_first(session.snapshot.axes, room.view.request):
         left = _count(found, left, _short_of(session, room, left, dim))
     together = (shared.refusal for shared in room.shared)
     for refusal in (*together, *(cause for limit in room.limits for cause in limit.causes)):
-        left = _count(found, left, Cause(refusal, 0))
+        left = _count(found, left, RefusalCount(refusal, 0))
     return sorted(found, key=lambda cause: (-cause.nodes, bool(cause.resource), cause.name))
 
 
-def _count(found: list[Cause], left: Mask, cause: Cause) -> Mask:
+def _count(found: list[RefusalCount], left: Mask, cause: RefusalCount) -> Mask:
     """Count the nodes of a cause among those that are left; returns the rest."""
     count = int((left & cause.refusal.nodes).sum())
     if not count:
@@ -171,13 +171,13 @@ def _count(found: list[Cause], left: Mask, cause: Cause) -> Mask:
     return left & ~cause.refusal.nodes
 
 
-def _short_of(session: Session, room: Room, left: Mask, dim: int) -> Cause:
+def _short_of(session: Session, room: NodeRoom, left: Mask, dim: int) -> RefusalCount:
     """The nodes among those left that are short of one resource."""
     name, needs, free = session.snapshot.axes.names[dim], int(room.view.request[dim]), room.view.free(slice(None), dim)
     here = left & (free < needs)
     best = max(int(free[here].max(initial=0)), 0)
     words = f"short of {name} (needs {in_words(name, needs)}, best has {in_words(name, best)} free)"
-    return Cause(Refusal(PLACING, SHORT, words, here), 0, name, needs, best)
+    return RefusalCount(Refusal(PLACING, SHORT, words, here), 0, name, needs, best)
 
 
 # -- locks

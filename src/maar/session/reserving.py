@@ -16,7 +16,7 @@ from maar.model.facts import About
 from maar.model.fitting import Mode
 from maar.model.jobs import Job
 from maar.model.plan import Reserve
-from maar.model.reserved import NAME, OWNER, Place, Reserved, longer
+from maar.model.reserved import NAME, OWNER, Reserved, ReservedPlace, longer
 from maar.model.resources import Ints
 from maar.model.tasks import Status
 from maar.session.memory import Remember, Remembered
@@ -116,11 +116,11 @@ def _room(session: Session, job: Job, shape: int, row: int, wanted: int) -> int:
     return session.hooks.allowed(job, shape, room) if room > 0 else 0
 
 
-def _places(session: Session, job: Job) -> tuple[Place, ...]:
+def _places(session: Session, job: Job) -> tuple[ReservedPlace, ...]:
     """All room that is reserved for a job now, by node and request."""
     snapshot, sums = session.snapshot, Counter[tuple[str, tuple[tuple[str, int], ...]]]()
     for part in session.state.reserved.get(job.index, ()):
         requests = snapshot.shapes.shapes[part.shape].requests
         for row, count in zip(part.rows.tolist(), part.counts.tolist(), strict=True):
             sums[snapshot.nodes.names[row], requests] += count
-    return tuple(Place(node, count, requests) for (node, requests), count in sorted(sums.items()) if count > 0)
+    return tuple(ReservedPlace(node, count, requests) for (node, requests), count in sorted(sums.items()) if count > 0)

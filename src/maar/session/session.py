@@ -24,15 +24,15 @@ from maar.model.reasons import Reason, Refusal
 from maar.model.resources import Ints, Mask
 from maar.model.snapshot import Snapshot
 from maar.model.tasks import NO_TASKS, Status, among
-from maar.session.capacity import Capacity
+from maar.session.capacity import SessionRoom
 from maar.session.extension import Plugin
 from maar.session.hooks import Hooks, SharedRoom
 from maar.session.memo import Memo
 from maar.session.memory import ELECT, LOST, ROUND, LostElection, Memory, Moment, Remembered
 from maar.session.register import Register
-from maar.session.state import State
+from maar.session.state import SessionState
 from maar.session.statement import Statement
-from maar.session.view import View
+from maar.session.view import NodesView
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -46,7 +46,7 @@ class Decision(msgspec.Struct, frozen=True):
     pool: str = ""
 
 
-class Eviction(NamedTuple):
+class PlannedEviction(NamedTuple):
     """Why a task is evicted, and for which job."""
 
     beneficiary: Job
@@ -74,7 +74,7 @@ class Session:
         self.snapshot = snapshot
         self.config = config
         self.now = now
-        self.state = State(snapshot)
+        self.state = SessionState(snapshot)
         self.hooks = Hooks()
         self.depth = 0
         """How many statements are open."""
@@ -82,7 +82,7 @@ class Session:
         """The allocatable resources of all nodes, as Python integers."""
         self.memo = Memo(self.state)
         """Caches of other modules."""
-        self.capacity = Capacity(self)
+        self.capacity = SessionRoom(self)
         """What fits."""
         self.admitted: dict[int, Job] = {}
         """Job row to the job."""
@@ -90,7 +90,7 @@ class Session:
         """Task to its job: tasks whose gate is removed."""
         self.gated: dict[int, tuple[Reason, ...]] = {}
         """Job row to the reasons why gates of its tasks stay."""
-        self.evictions: dict[int, Eviction] = {}
+        self.evictions: dict[int, PlannedEviction] = {}
         self.notes: dict[int, tuple[Reason, ...]] = {}
         """Job row to the reasons that actions noted for its waiting."""
         self.overused: dict[str, Reason] = {}
@@ -106,7 +106,7 @@ class Session:
         self.memory = Memory(snapshot, self.state, now)
         """What plugins and the core remember."""
         self._wake: list[float] = []
-        self._views: dict[tuple[int, bool], View] = {}
+        self._views: dict[tuple[int, bool], NodesView] = {}
 
     # -- opening
 
@@ -287,12 +287,12 @@ class Session:
 
         return self.memo.fixed("usable", shape, find)
 
-    def view(self, shape: int, later: bool = False) -> View:
+    def view(self, shape: int, later: bool = False) -> NodesView:
         """A shape compared with all nodes, up to date."""
         later = later and self.state.soft
         view = self._views.get((shape, later))
         if view is None:
-            view = self._views[shape, later] = View(self, shape, later)
+            view = self._views[shape, later] = NodesView(self, shape, later)
             return view
         return view.refresh()
 
@@ -336,7 +336,7 @@ class Session:
 
     def evict(self, tasks: int | Sequence[int] | Ints, beneficiary: Job, reason: str, cause: Cause) -> None:
         """Evict tasks for the benefit of a job."""
-        chosen, eviction = _each(tasks), Eviction(beneficiary, reason, cause)
+        chosen, eviction = _each(tasks), PlannedEviction(beneficiary, reason, cause)
         self.state.evict(*chosen)
         for task in chosen:
             self.state.put(self.evictions, task, eviction)

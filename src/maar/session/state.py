@@ -42,7 +42,7 @@ class ReservedRoom(NamedTuple):
     """For a pod beside the workers (a master, a launcher), which may have the same shape as a worker."""
 
 
-class State(Journal):
+class SessionState(Journal):
     """The columns of one session."""
 
     def __init__(self, snapshot: Snapshot) -> None:

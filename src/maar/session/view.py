@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from maar.session.session import Session
 
 
-class View:
+class NodesView:
     """The nodes as one shape sees them, now or (`later`) after releasing pods are gone."""
 
     def __init__(self, session: Session, shape: int, later: bool) -> None:
@@ -40,7 +40,7 @@ class View:
         self._most = int(self.fits.max(initial=0))
         """How many tasks of the shape a node takes at most, when the view was made: only to choose the faster way."""
 
-    def refresh(self) -> View:
+    def refresh(self) -> NodesView:
         """Count and score the rows that changed since the last call."""
         rows, self._cursor = self._state.touched_since(self._cursor)
         if rows is not None:

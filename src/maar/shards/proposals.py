@@ -30,7 +30,7 @@ MOST_IN_RACKS = MOST_ENTRIES // 2
 """Nodes that may have an entry for the sake of their racks. The other half is for nodes that are lent."""
 
 
-class Why(StrEnum):
+class ProposalReason(StrEnum):
     """Why a node or queue should be in another shard."""
 
     SLOT = "slot"
@@ -64,7 +64,7 @@ class NodeMove(msgspec.Struct, frozen=True):
     node: str
     owner: int
     to: int
-    why: Why
+    why: ProposalReason
 
     def applied(self, shard_map: ShardMap) -> ShardMap:
         return shard_map.lent(self.node, self.to)
@@ -80,7 +80,7 @@ class QueueMove(msgspec.Struct, frozen=True):
     queues: tuple[str, ...]
     owner: int
     to: int
-    why: Why
+    why: ProposalReason
 
     def applied(self, shard_map: ShardMap) -> ShardMap:
         for queue in self.queues:
@@ -180,10 +180,10 @@ class _Homes:
             if home in held:
                 yield NodeMove(name, owner, home, self._why(name))
 
-    def _why(self, name: str) -> Why:
+    def _why(self, name: str) -> ProposalReason:
         if name in self.gone:
-            return Why.GONE
-        return Why.RACK if self.racks[name] in self.rack_slots else Why.SLOT
+            return ProposalReason.GONE
+        return ProposalReason.RACK if self.racks[name] in self.rack_slots else ProposalReason.SLOT
 
 
 def kept_racks(racks: Mapping[str, str], shards: int) -> dict[str, int]:
@@ -260,12 +260,12 @@ def _queue_moves(
         if name not in tree.number and owner != home and home in held:
             leaving[name, owner, home] = [name]
 
-    def why(top: str, names: list[str]) -> Why:
+    def why(top: str, names: list[str]) -> ProposalReason:
         if top not in tree.number:
-            return Why.GONE
+            return ProposalReason.GONE
         if top not in names:
-            return Why.PARENT
-        return Why.PIN if top in pins else Why.SLOT
+            return ProposalReason.PARENT
+        return ProposalReason.PIN if top in pins else ProposalReason.SLOT
 
     moves = (
         QueueMove(top, tuple(names), owner, home, why(top, names))

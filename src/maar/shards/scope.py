@@ -9,7 +9,7 @@ import numpy as np
 from maar.model.minimum import with_minimum
 from maar.model.plan import Evict
 from maar.model.resources import Mask
-from maar.model.scope import Kept, Scope
+from maar.model.scope import KeptNodes, Scope
 from maar.model.snapshot import Snapshot
 from maar.model.tasks import Status
 from maar.shards.map import ShardMap
@@ -32,7 +32,7 @@ def scope_of(
     foreign: Mask = ~rows_of(snapshot, uses)
     table, rows = snapshot.jobs, snapshot.jobs.number
     own = (row if (row := rows.get(want.job)) is not None and jobs[row] else None for want in wants)
-    kept = tuple(Kept(w.place, rows_of(snapshot, w.nodes), row) for w, row in zip(wants, own, strict=True))
+    kept = tuple(KeptNodes(w.place, rows_of(snapshot, w.nodes), row) for w, row in zip(wants, own, strict=True))
     away = {rows[key] for key, uid in confined if key in rows and table.jobs[rows[key]].uid == uid}
     # A gang that runs in part may use any node: otherwise it would be released although it fits.
     whole = with_minimum(snapshot) if away else ()

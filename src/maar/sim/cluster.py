@@ -23,7 +23,7 @@ from maar.model.nodes import Node
 from maar.model.plan import Plan
 from maar.model.resources import Ints
 from maar.model.tasks import Status, Task
-from maar.sim.engine import Calendar, Event, EventKind
+from maar.sim.engine import Calendar, SimEvent, SimEventKind
 from maar.sim.faults import NodeEvent, What
 from maar.sim.ledger import Ledger
 from maar.sim.lengths import Lengths
@@ -32,7 +32,7 @@ from maar.sim.result import Run
 from maar.sim.setting import Setting
 from maar.sim.trace import Trace, TraceJob
 from maar.sim.virtual import ROLE, Virtual, key_of, make_job, make_nodes, room_of_node, shape_of
-from maar.sim.works import Costs, Work, make_work
+from maar.sim.works import Costs, JobWork, make_work
 
 ROUNDS = 20
 """Maximum cycles at one moment: evicting, resuming and binding take three. Tuned by hand."""
@@ -49,14 +49,14 @@ def simulate(
     progress: Progress | None = None,
 ) -> Run:
     """Run one configuration on one trace. With `managed`, the pool's algorithm starts and stops rigid jobs too."""
-    play = Play(trace, config, setting, managed)
+    play = ClusterPlay(trace, config, setting, managed)
     while play.step():
         if progress is not None:
             progress(play.done, play.total)
     return play.run(name)
 
 
-class Play:
+class ClusterPlay:
     """One run, event by event."""
 
     def __init__(self, trace: Trace, config: Config, setting: Setting, managed: bool = False) -> None:
@@ -67,10 +67,10 @@ class Play:
         self._costs = Costs(setting.restart, setting.checkpoint)
         self._nodes: list[Node] = make_nodes(setting.nodes, setting.gpus_per_node)
         self.virtual = Virtual(self._nodes, (job.queue for job in self._jobs))
-        self.works: dict[str, Work] = {}
+        self.works: dict[str, JobWork] = {}
         self._has_estimate = [setting.lengths == "known" and (managed or job.elastic) for job in self._jobs]
         """By number: whether the size of the job is decided, so that it needs an estimate of its remaining work."""
-        self._moving: dict[str, Work] = {}
+        self._moving: dict[str, JobWork] = {}
         """Jobs whose estimate may change: running jobs and new jobs."""
         width = np.array([max(job.gpus_per_worker, 1) for job in self._jobs], dtype=np.int64)
         self.ledger = Ledger(self._jobs, width, np.array([job.duration for job in self._jobs]))
@@ -87,7 +87,7 @@ class Play:
         self._start = self._jobs[0].submit if self._jobs else 0.0
         for number, job in enumerate(self._jobs):
             if _possible(job, setting):
-                self._calendar.add(job.submit, Event(EventKind.ARRIVAL, number))
+                self._calendar.add(job.submit, SimEvent(SimEventKind.ARRIVAL, number))
         self._faults = [setting.faults.of(node) for node in range(setting.nodes)]
         for fault in self._faults:
             self._announce(fault)
@@ -95,7 +95,7 @@ class Play:
     def _announce(self, fault: Iterator[NodeEvent]) -> None:
         event = next(fault, None)
         if event is not None:
-            self._calendar.add(self._start + event.time, Event(EventKind.NODE, event))
+            self._calendar.add(self._start + event.time, SimEvent(SimEventKind.NODE, event))
 
     def step(self) -> bool:
         """Run the next moment. Returns false if no event is left that can help a job."""
@@ -106,7 +106,7 @@ class Play:
         for event in events:
             self._handle(now, event)
         self._decide(now)
-        self._calendar.add(min((w.end for w in self._moving.values()), default=math.inf), Event(EventKind.END))
+        self._calendar.add(min((w.end for w in self._moving.values()), default=math.inf), SimEvent(SimEventKind.END))
         self.ledger.moment(now, self._setting.gpus - len(self._down) * self._setting.gpus_per_node)
         return True
 
@@ -119,12 +119,12 @@ class Play:
 
     # -- events
 
-    def _handle(self, now: float, event: Event) -> None:
-        if event.kind is EventKind.ARRIVAL:
+    def _handle(self, now: float, event: SimEvent) -> None:
+        if event.kind is SimEventKind.ARRIVAL:
             self._arrive(now, event.what)
-        elif event.kind is EventKind.END:
+        elif event.kind is SimEventKind.END:
             self._end(now)
-        elif event.kind is EventKind.NODE:
+        elif event.kind is SimEventKind.NODE:
             self._node(now, event.what)
         else:
             self._resting = frozenset()
@@ -209,7 +209,7 @@ class Play:
                 break
         at = now if again else math.inf if plan.wake_at is None else plan.wake_at
         self._wakes = at < math.inf
-        self._calendar.add(max(at, now + SOON), Event(EventKind.WAKE))
+        self._calendar.add(max(at, now + SOON), SimEvent(SimEventKind.WAKE))
 
     def _update_estimates(self, now: float) -> None:
         """Update estimates of remaining work. They are exact and at most an epoch old; live ones come from reports."""

@@ -1,7 +1,7 @@
 """Runs several policies on one trace, each in its own process, for `maar simulate`.
 
-Each `Entry` is an algorithm on counted GPUs or a configuration on a virtual cluster, as plain text that can be sent to
-another process. Processes are spawned, not forked: each reads its own catalog.
+Each `ComparedRun` is an algorithm on counted GPUs or a configuration on a virtual cluster, as plain text that can be
+sent to another process. Processes are spawned, not forked: each reads its own catalog.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ EVERY = 0.2
 """Seconds between two progress updates."""
 
 
-class Entry(msgspec.Struct, frozen=True):
+class ComparedRun(msgspec.Struct, frozen=True):
     """One run."""
 
     name: str
@@ -44,7 +44,7 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 def compare(
-    trace: Trace, entries: Sequence[Entry], setting: Setting, processes: int, watcher: Watcher | None = None
+    trace: Trace, entries: Sequence[ComparedRun], setting: Setting, processes: int, watcher: Watcher | None = None
 ) -> list[Run]:
     """The runs, in the order of the entries."""
     if processes == 1 or len(entries) == 1:
@@ -82,14 +82,14 @@ def _without_interrupts() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def play(trace: Trace, entry: Entry, setting: Setting, progress: pool.Progress | None = None) -> Run:
+def play(trace: Trace, entry: ComparedRun, setting: Setting, progress: pool.Progress | None = None) -> Run:
     if entry.depth == "pool":
         return pool.simulate(trace, catalog().algorithms[entry.name], setting, progress)
     managed = entry.config is None
     return cluster.simulate(trace, config_of(entry, setting), setting, entry.name, managed, progress)
 
 
-def config_of(entry: Entry, setting: Setting) -> Config:
+def config_of(entry: ComparedRun, setting: Setting) -> Config:
     """The configuration of an entry. For an algorithm: Maar's default with that algorithm in all pools."""
     if entry.config is not None:
         return read_config(entry.config, entry.name, catalog(), entry.lenient).config
@@ -108,7 +108,7 @@ def config_of(entry: Entry, setting: Setting) -> Config:
     return msgspec.structs.replace(config, pools=pools)
 
 
-def _run_here(trace: Trace, entries: Sequence[Entry], setting: Setting, watcher: Watcher | None) -> list[Run]:
+def _run_here(trace: Trace, entries: Sequence[ComparedRun], setting: Setting, watcher: Watcher | None) -> list[Run]:
     done = [0] * len(entries)
     last = time.monotonic()
     runs = []
@@ -137,7 +137,7 @@ def _begin(trace: Trace, setting: Setting, done: Any) -> None:
     _given = trace, setting, done
 
 
-def _run_in_process(number: int, entry: Entry) -> Run:
+def _run_in_process(number: int, entry: ComparedRun) -> Run:
     assert _given is not None
     trace, setting, done = _given
     parent = multiprocessing.parent_process()

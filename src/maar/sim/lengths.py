@@ -13,13 +13,13 @@ from msgspec.structs import replace
 
 from maar.elastic.speedup import curve
 from maar.lengths.left import NO_KIND, left
-from maar.lengths.runtimes import RunTimes, Sample, Traits, Work
+from maar.lengths.runtimes import RunSample, RunTimes, Traits, WorkOnOne
 from maar.lengths.traits import gpus_of, traits_of
 from maar.model.elastic import Elastic
 from maar.model.jobs import Job
 from maar.model.lengths import Estimate
-from maar.model.resources import Floats, Ints
 from maar.model.name_stems import stem_of
+from maar.model.resources import Floats, Ints
 from maar.model.tasks import Task
 from maar.sim.trace import TraceJob
 
@@ -38,7 +38,7 @@ class Lengths:
         self._looked = -math.inf
 
     def ended(self, job: Job, tasks: tuple[Task, ...], seconds: float) -> None:
-        self._run_times.add(Sample(traits_of(job, tasks), seconds))
+        self._run_times.add(RunSample(traits_of(job, tasks), seconds))
 
     def is_time(self, now: float) -> bool:
         """Whether it is time to look at all jobs again."""
@@ -61,7 +61,7 @@ class Lengths:
     def _with_length(self, job: Job, elastic: Elastic) -> Job:
         traits = traits_of(job, ())
         speeds: list[float] = curve(dict(elastic.speedup)).values(elastic.max).tolist()
-        length = self._run_times.estimate(traits, Work(tuple(speeds), gpus_of(elastic.shape), elastic.requested))
+        length = self._run_times.estimate(traits, WorkOnOne(tuple(speeds), gpus_of(elastic.shape), elastic.requested))
         known = replace(elastic, length=length, kind=self._run_times.kind(traits))
         return job if known == elastic else replace(job, elastic=known)
 
@@ -81,7 +81,7 @@ class Learnt:
 
     def ended(self, numbers: list[int]) -> None:
         for number in numbers:
-            self._run_times.add(Sample(self._traits[number], float(self._work[number])))
+            self._run_times.add(RunSample(self._traits[number], float(self._work[number])))
         if numbers:
             self._made.clear()
 

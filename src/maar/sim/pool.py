@@ -15,28 +15,28 @@ from maar.config.config import Registration
 from maar.elastic.allocate import allocate
 from maar.model.resources import Ints, Mask
 from maar.sim import models
-from maar.sim.engine import Calendar, Event, EventKind
+from maar.sim.engine import Calendar, SimEvent, SimEventKind
 from maar.sim.faults import NodeEvent, What
 from maar.sim.ledger import Ledger
 from maar.sim.result import Run
 from maar.sim.setting import Setting
 from maar.sim.trace import Trace
 
-END, WAKE = Event(EventKind.END), Event(EventKind.WAKE)
+END, WAKE = SimEvent(SimEventKind.END), SimEvent(SimEventKind.WAKE)
 
 Progress = Callable[[int, int], None]
 """Called with the number of ended jobs and the number of all jobs."""
 
 
 def simulate(trace: Trace, policy: Registration, setting: Setting, progress: Progress | None = None) -> Run:
-    pool = Play(trace, policy, setting)
+    pool = PoolPlay(trace, policy, setting)
     while pool.step():
         if progress is not None:
             progress(pool.done, pool.total)
     return pool.run()
 
 
-class Play:
+class PoolPlay:
     """One run, event by event."""
 
     def __init__(self, trace: Trace, policy: Registration, setting: Setting) -> None:
@@ -68,13 +68,13 @@ class Play:
         first = 0
         for number, submit in enumerate(submits):
             if number + 1 == len(submits) or submits[number + 1] != submit:
-                self._calendar.add(submit, Event(EventKind.ARRIVAL, (first, number + 1)))
+                self._calendar.add(submit, SimEvent(SimEventKind.ARRIVAL, (first, number + 1)))
                 first = number + 1
 
     def _announce(self, fault: Iterator[NodeEvent]) -> None:
         event = next(fault, None)
         if event is not None:
-            self._calendar.add(self._start + event.time, Event(EventKind.NODE, event))
+            self._calendar.add(self._start + event.time, SimEvent(SimEventKind.NODE, event))
 
     def step(self) -> bool:
         """Run the next moment. Returns false if no event is left."""
@@ -92,18 +92,18 @@ class Play:
         self.ledger.moment(now, self.gpus)
         return True
 
-    def _handle(self, now: float, event: Event) -> None:
-        if event.kind is EventKind.ARRIVAL:
+    def _handle(self, now: float, event: SimEvent) -> None:
+        if event.kind is SimEventKind.ARRIVAL:
             first, last = event.what
             for low, high in [event.what] if self._all_possible else _runs(self._possible[first:last], first):
                 self.model.arrive(low, high, now)
                 self.ledger.arrive(low, high)
-        elif event.kind is EventKind.END:
+        elif event.kind is SimEventKind.END:
             ended = self.model.ended(now)
             self.ledger.finish(now, ended)
             self.done += len(ended)
             self._left -= len(ended)
-        elif event.kind is EventKind.NODE:
+        elif event.kind is SimEventKind.NODE:
             self._node(now, event.what)
 
     def _node(self, now: float, event: NodeEvent) -> None:

@@ -30,7 +30,7 @@ class Costs(msgspec.Struct, frozen=True):
 
 
 @dataclass(slots=True)
-class Work:
+class JobWork:
     """The work of one job, in seconds on one worker."""
 
     number: int
@@ -73,8 +73,8 @@ class Work:
         self.end = self.moves + self.left / self.speeds[size] if size else math.inf
 
 
-def make_work(number: int, job: TraceJob) -> Work:
+def make_work(number: int, job: TraceJob) -> JobWork:
     speedup: Curve = curve(dict(job.speedup))
     speeds: list[float] = speedup.values(max(job.max, job.workers)).tolist()
     work = job.duration * speeds[job.workers]
-    return Work(number, work, speeds, epoch=work / (job.epochs or EPOCHS))
+    return JobWork(number, work, speeds, epoch=work / (job.epochs or EPOCHS))

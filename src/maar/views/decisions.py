@@ -13,7 +13,7 @@ from maar.views.records import DecisionView, EvictView, Happened, Moved, PlanVie
 from maar.views.sight import Sight
 
 
-class Cycle(msgspec.Struct, frozen=True):
+class ShownCycle(msgspec.Struct, frozen=True):
     """A plan, and what it needs to be shown later, when its snapshot is gone."""
 
     number: int
@@ -75,7 +75,7 @@ def plan_view(plan: Plan, jobs: Mapping[str, str], namespaces: frozenset[str], s
     )
 
 
-def decision_view(cycle: Cycle, sight: Sight, now: Now | None = None) -> DecisionView:
+def decision_view(cycle: ShownCycle, sight: Sight, now: Now | None = None) -> DecisionView:
     """One decision, and what happened then if `now` is given."""
     return DecisionView(
         **msgspec.structs.asdict(plan_view(cycle.plan, cycle.jobs, cycle.namespaces, sight)),

@@ -18,7 +18,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from maar.web.front.limits import Bucket, Buckets, ServerLimits
+from maar.web.front.limits import Buckets, ServerLimits, TokenBucket
 
 logger = logging.getLogger("maar.web")
 
@@ -48,7 +48,7 @@ class Denied(Exception):
         self.after = after
 
 
-class Claims(msgspec.Struct):
+class TokenClaims(msgspec.Struct):
     """The part of a token that is looked at before the API server has checked it."""
 
     sub: str | None = None
@@ -59,19 +59,19 @@ class Claims(msgspec.Struct):
         return audience in ([self.aud] if isinstance(self.aud, str) else self.aud)
 
 
-def claims_in(token: str) -> Claims | None:
+def claims_in(token: str) -> TokenClaims | None:
     """What a token says about itself; `None` if it is not a JSON Web Token."""
     parts = token.split(".")
     if len(parts) != 3:
         return None
     try:
         payload = base64.urlsafe_b64decode(parts[1].encode("ascii") + b"=" * (-len(parts[1]) % 4))
-        return msgspec.json.decode(payload, type=Claims)
+        return msgspec.json.decode(payload, type=TokenClaims)
     except (ValueError, binascii.Error, msgspec.DecodeError):
         return None
 
 
-class Kept(Generic[K, V]):
+class KeptAnswers(Generic[K, V]):
     """Answers for a limited time and in a limited number; the oldest go first."""
 
     def __init__(self, clock: Callable[[], float], seconds: float, most: int) -> None:
@@ -106,10 +106,10 @@ class Tokens(Generic[U]):
     ) -> None:
         self._review = review
         self._clock = clock
-        self._users: Kept[bytes, U | None] = Kept(clock, SECONDS, KEPT)
+        self._users: KeptAnswers[bytes, U | None] = KeptAnswers(clock, SECONDS, KEPT)
         self._asked: dict[bytes, asyncio.Task[U | None]] = {}
         """Questions on their way."""
-        self._questions = Bucket(limits.reviews, clock())
+        self._questions = TokenBucket(limits.reviews, clock())
         self._bad: Buckets[str] = Buckets(limits.bad_tokens_each, clock)
         self._warned = False
 

@@ -10,15 +10,15 @@ import msgspec
 from maar.history.errors import HistoryError
 from maar.history.history import History
 from maar.history.records import Measurement
-from maar.web.messages import Batch, Post, Read, Report, Stored, Taken
+from maar.web.messages import MeasurementBatch, Post, ReadMeasurements, Report, Stored, Taken
 
 
-def take(history: History, batch: Batch, now: float) -> Taken:
+def take(history: History, batch: MeasurementBatch, now: float) -> Taken:
     """Put measurements into the history."""
     return Taken([history.add(measurements_in(post, now)) for post in batch.posts])
 
 
-async def read(history: History, asked: Read) -> Stored:
+async def read(history: History, asked: ReadMeasurements) -> Stored:
     """The newest stored measurements of a job."""
     try:
         rows = await history.measurements_of(asked.namespace, asked.name)

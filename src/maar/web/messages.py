@@ -57,13 +57,13 @@ class Reviewed(Message, frozen=True):
 
 
 class Taken(Message, frozen=True):
-    """The response to `Batch`: for each of its posts, why it is refused; empty if it is accepted."""
+    """The response to `MeasurementBatch`: for each of its posts, why it is refused; empty if it is accepted."""
 
     problems: list[str]
 
 
 class Stored(Message, frozen=True):
-    """The response to `Read`: measurements as a JSON array."""
+    """The response to `ReadMeasurements`: measurements as a JSON array."""
 
     id: int
     rows: bytes
@@ -122,13 +122,13 @@ class Post(msgspec.Struct, frozen=True):
     reports: list[Report]
 
 
-class Batch(Message, frozen=True):
+class MeasurementBatch(Message, frozen=True):
     """The measurements of several requests."""
 
     posts: list[Post]
 
 
-class Read(Message, frozen=True):
+class ReadMeasurements(Message, frozen=True):
     """Asks for the stored measurements of a job."""
 
     id: int
@@ -143,14 +143,14 @@ class Alive(Message, frozen=True):
     responses: dict[int, int]
 
 
-class Said(Message, frozen=True):
+class LogLine(Message, frozen=True):
     """A line for the log."""
 
     level: int
     text: str
 
 
-FromFront = WantPage | Review | Batch | Read | Alive | Said
+FromFront = WantPage | Review | MeasurementBatch | ReadMeasurements | Alive | LogLine
 
 T = TypeVar("T")
 

@@ -23,7 +23,7 @@ SECONDS = 4.0
 T = TypeVar("T")
 
 
-class Unanswered(Exception):
+class ReviewUnanswered(Exception):
     """Why the API server could not be asked, or its answer cannot be read."""
 
 
@@ -62,7 +62,7 @@ class Reviews:
         self._last_problem = ""
 
     async def ask(self, resource: Resource[Any], spec: dict[str, Any], kind: type[T]) -> T:
-        """The answer to a question; an `Unanswered` without one."""
+        """The answer to a question; an `ReviewUnanswered` without one."""
         async with self._turns:
             try:
                 answer = msgspec.json.decode(await self._api.review(resource, spec, timeout=SECONDS), type=kind)
@@ -71,7 +71,7 @@ class Reviews:
                 if problem != self._last_problem:
                     logger.warning("cannot check tokens and rights: %s", problem)
                 self._last_problem = problem
-                raise Unanswered(problem) from None
+                raise ReviewUnanswered(problem) from None
         self._last_problem = ""
         return answer
 
@@ -84,6 +84,6 @@ class Reviews:
         """The answer to the HTTP process."""
         try:
             user = await self.user(asked.token, asked.audience)
-        except Unanswered as error:
+        except ReviewUnanswered as error:
             return Reviewed(asked.id, "", str(error))
         return Reviewed(asked.id, "" if user is None else user.username)

@@ -27,10 +27,22 @@ from maar.kube.client.backoff import Backoff
 from maar.web import measurements
 from maar.web.actor_metrics import metrics_of
 from maar.web.addresses import Address, CannotServe, listening
-from maar.web.front.limits import Limits
+from maar.web.front.limits import FrontLimits
 from maar.web.front.main import Listen, Setting
 from maar.web.front.routes import HEALTH, MEASUREMENTS, PAGES
-from maar.web.messages import Alive, Batch, Channel, FromFront, Health, Page, Read, Review, Reviewed, Said, WantPage
+from maar.web.messages import (
+    Alive,
+    Channel,
+    FromFront,
+    Health,
+    LogLine,
+    MeasurementBatch,
+    Page,
+    ReadMeasurements,
+    Review,
+    Reviewed,
+    WantPage,
+)
 from maar.web.reviews import Reviews
 
 logger = logging.getLogger("maar.web")
@@ -56,7 +68,7 @@ Addresses = Mapping[str, Address]
 """From a group of paths to its address; equal addresses are one socket."""
 
 
-class Sources(msgspec.Struct, frozen=True):
+class HttpSources(msgspec.Struct, frozen=True):
     """Where answers come from."""
 
     healthy: Check
@@ -83,7 +95,7 @@ async def serving(
     Raises `CannotServe` if an address is not available.
     """
     metrics = metrics_of(observer, scheduler)
-    sources = Sources(
+    sources = HttpSources(
         healthy=lambda: observer.trouble,
         ready=observer.not_ready,
         metrics=metrics.text,
@@ -100,12 +112,16 @@ class Server:
     """The HTTP process and its sockets, while the context is open."""
 
     def __init__(
-        self, sources: Sources, addresses: Addresses, token_file: Path | None = None, limits: Limits | None = None
+        self,
+        sources: HttpSources,
+        addresses: Addresses,
+        token_file: Path | None = None,
+        limits: FrontLimits | None = None,
     ) -> None:
         self._sources = sources
         self._addresses = addresses
         self._token_file = token_file
-        self._limits = limits or Limits()
+        self._limits = limits or FrontLimits()
         self._sockets: dict[Address, socket.socket] = {}
         self._task: asyncio.Task[None] | None = None
         self.pid = 0
@@ -185,7 +201,7 @@ class Server:
 class Conversation:
     """Answers one HTTP process."""
 
-    def __init__(self, sources: Sources) -> None:
+    def __init__(self, sources: HttpSources) -> None:
         self._sources = sources
         self._lost = asyncio.Event()
         self._heard = time.monotonic()
@@ -219,15 +235,15 @@ class Conversation:
         match message:
             case WantPage():
                 self._channel.send(self._page())
-            case Batch():
+            case MeasurementBatch():
                 self._channel.send(measurements.take(self._sources.history, message, self._sources.clock()))
             case Review():
                 self._work(self._sources.review(message))
-            case Read():
+            case ReadMeasurements():
                 self._work(measurements.read(self._sources.history, message))
             case Alive():
                 self._sources.on_alive(message)
-            case Said(level, text):
+            case LogLine(level, text):
                 logger.log(level, "HTTP process: %s", text)
 
     def _page(self) -> Page:

@@ -15,7 +15,7 @@ from maar.model.snapshot import Cluster, Snapshot
 from maar.shards.shard import Standing, decide_as
 from maar.whatif.edit import Edit, Scene
 from maar.whatif.edits import applied, in_words
-from maar.whatif.started import Outcome
+from maar.whatif.started import PlanOutcome
 
 
 class Decided(NamedTuple):
@@ -23,7 +23,7 @@ class Decided(NamedTuple):
 
     snapshot: Snapshot
     plan: Plan
-    outcome: Outcome
+    outcome: PlanOutcome
 
 
 class Eviction(msgspec.Struct, frozen=True):
@@ -100,7 +100,7 @@ def decided(scene: Scene, now: float) -> Decided:
 def decided_on(snapshot: Snapshot, scene: Scene, now: float) -> Decided:
     """The plan for a snapshot, with the configuration of a scene."""
     plan = decide_as(scene.standing, snapshot, scene.config, now).plan
-    return Decided(snapshot, plan, Outcome(snapshot, scene.config, plan))
+    return Decided(snapshot, plan, PlanOutcome(snapshot, scene.config, plan))
 
 
 def started(of: Decided) -> frozenset[str]:

@@ -24,7 +24,7 @@ from maar.whatif.edit import Edit, ended
 from maar.whatif.job_edits import HIGHEST, UNPLACED, EndJobs, Release, SetMinimum, SetPriority, SetQueue, SetRequest
 from maar.whatif.node_edits import MOST_NODES, AddNodesLike, EndReservation, Uncordon, copy_of
 from maar.whatif.queue_edits import LARGEST_WEIGHT, Field, OpenQueue, SetAmounts, SetQuota, SetWeight
-from maar.whatif.search import Search, bisected
+from maar.whatif.search import EditSearch, bisected
 
 MOST_ENDED = 4
 """Jobs whose end is one change: nobody acts on a longer list. Tuned by hand."""
@@ -38,12 +38,12 @@ COARSE = {CPU: 100, MEMORY: 2**20, EPHEMERAL: 2**20}
 Edits = list[Edit] | None
 
 
-def release(search: Search) -> Edits:
+def release(search: EditSearch) -> Edits:
     """Release the job, which its owner holds."""
     return None if search.job.on_hold is OnHold.NO else search.tried([Release(search.job.key)])
 
 
-def reservation(search: Search) -> Edits:
+def reservation(search: EditSearch) -> Edits:
     """Release the nodes that are locked for another job."""
     elect = search.cluster.elect
     if elect is None or elect.job in (search.job.key, *ended(search.cluster)):
@@ -51,19 +51,19 @@ def reservation(search: Search) -> Edits:
     return search.tried([EndReservation(elect.job)])
 
 
-def uncordon(search: Search) -> Edits:
+def uncordon(search: EditSearch) -> Edits:
     """Uncordon nodes."""
     names = sorted(node.name for node in search.cluster.nodes if node.unschedulable)
     return search.least_set(names, lambda chosen: [Uncordon(tuple(sorted(chosen)))])
 
 
-def open_queue(search: Search) -> Edits:
+def open_queue(search: EditSearch) -> Edits:
     """Open the queue, and the queues above it."""
     closed = [queue.name for queue in _path(search) if not queue.open]
     return search.least_set(closed, lambda names: [OpenQueue(name) for name in names])
 
 
-def limit(search: Search) -> Edits:
+def limit(search: EditSearch) -> Edits:
     """Raise the capability of the queue or of a queue above it, or a ResourceQuota of the namespace."""
     knobs: list[Knob] = []
     for queue in _path(search):
@@ -75,14 +75,14 @@ def limit(search: Search) -> Edits:
     return _raised(search, knobs)
 
 
-def minimum(search: Search) -> Edits:
+def minimum(search: EditSearch) -> Edits:
     """Lower the job's minimum."""
     job = search.job
     lowest = 1 + (0 if job.elastic is None else len(job.elastic.beside))
     return search.least(job.min_member - lowest, lambda n: [SetMinimum(job.key, job.min_member - n)])
 
 
-def priority(search: Search) -> Edits:
+def priority(search: EditSearch) -> Edits:
     """Raise its priority. Only comparisons with those of others matter: the same as one of them, or one more."""
     payer = search.queues.payer(search.job)
     if payer >= 0 and search.queues.queues[payer].priority_classes is not None:
@@ -95,7 +95,7 @@ def priority(search: Search) -> Edits:
     return search.least(len(steps), lambda n: [SetPriority(search.job.key, steps[n - 1])])
 
 
-def share(search: Search) -> Edits:
+def share(search: EditSearch) -> Edits:
     """Raise what its queue deserves, or the weight of its queue."""
     own = next(iter(_path(search)), None)
     if own is None:
@@ -106,7 +106,7 @@ def share(search: Search) -> Edits:
     return _raised(search, knobs) or search.least(most, lambda n: [SetWeight(own.name, own.weight + n)])
 
 
-def end(search: Search) -> Edits:
+def end(search: EditSearch) -> Edits:
     """One other job ends, else a few; running jobs first, and of these the ones that lose least.
 
     Jobs that have ended already, or are being deleted, are left out.
@@ -138,7 +138,7 @@ def _ended(names: Sequence[str]) -> list[Edit]:
     return [EndJobs(tuple(sorted(names)))]
 
 
-def request(search: Search) -> Edits:
+def request(search: EditSearch) -> Edits:
     """Request less of one resource for each pod that has no node yet."""
     elastic = search.job.elastic
     shapes = [t.shape for t in search.tasks if t.status in UNPLACED]
@@ -154,11 +154,11 @@ def request(search: Search) -> Edits:
     return None
 
 
-def _capped(search: Search, resource: str, above: int, step: int, n: int) -> list[Edit]:
+def _capped(search: EditSearch, resource: str, above: int, step: int, n: int) -> list[Edit]:
     return [SetRequest(search.job.key, resource, above - n * step)]
 
 
-def nodes(search: Search) -> Edits:
+def nodes(search: EditSearch) -> Edits:
     """Add as few nodes as possible, like those that have most of what the job asks for."""
     waiting = sum(task.status in UNPLACED for task in search.cluster.tasks)
     unborn = sum(job.min_member for job in search.cluster.jobs if job.phase is Phase.PENDING)
@@ -174,14 +174,14 @@ def _added(template: Node, count: int) -> list[Edit]:
     return [AddNodesLike(template.name, count)]
 
 
-def move(search: Search) -> Edits:
+def move(search: EditSearch) -> Edits:
     """Move it to another queue."""
     others = [queue.name for queue in search.queues.queues if queue.name not in (search.job.queue, ROOT)]
     tries = (search.tried([SetQueue(search.job.key, name)]) for name in others[:TRIED])
     return next((edits for edits in tries if edits is not None), None)
 
 
-KINDS: Mapping[str, Callable[[Search], Edits]] = {
+KINDS: Mapping[str, Callable[[EditSearch], Edits]] = {
     "release": release,
     "reservation": reservation,
     "uncordon": uncordon,
@@ -229,17 +229,17 @@ class Knob(NamedTuple):
         return min((self.now // self.step + n) * self.step, self.most)
 
 
-def _of_queue(search: Search, queue: str, field: Field, resource: str, now: int) -> Knob:
+def _of_queue(search: EditSearch, queue: str, field: Field, resource: str, now: int) -> Knob:
     return Knob(lambda amount: SetAmounts(queue, field, {resource: amount}), now, *_reach(search, resource, now))
 
 
-def _of_quota(search: Search, quota: Quota, resource: str) -> Knob:
+def _of_quota(search: EditSearch, quota: Quota, resource: str) -> Knob:
     now, used = quota.hard[resource], quota.used.get(resource, 0)
     reach = _reach(search, resource, max(now, used))
     return Knob(lambda amount: SetQuota(quota.key, {resource: amount}), now, *reach)
 
 
-def _reach(search: Search, resource: str, now: int) -> tuple[int, int]:
+def _reach(search: EditSearch, resource: str, now: int) -> tuple[int, int]:
     """An amount that limits no job, and the greatest common divisor of all requests of the resource."""
     snapshot, jobs = search.snapshot, search.snapshot.jobs.jobs
     groups = [*(job.min_resources or {} for job in jobs), *(job.quota_needs for job in jobs)]
@@ -251,7 +251,7 @@ def _reach(search: Search, resource: str, now: int) -> tuple[int, int]:
     return min(max(there, now) + sum(asked), LARGEST), math.gcd(*asked) or 1
 
 
-def _raised(search: Search, knobs: Sequence[Knob]) -> Edits:
+def _raised(search: EditSearch, knobs: Sequence[Knob]) -> Edits:
     """The fewest amounts, each raised as little as possible."""
     chosen = search.smallest(knobs, lambda some: [knob.to(knob.most) for knob in some])
     if chosen is None:
@@ -262,7 +262,7 @@ def _raised(search: Search, knobs: Sequence[Knob]) -> Edits:
     return [knob.to(value) for knob, value in zip(chosen, values, strict=True)]
 
 
-def _lowest(search: Search, knobs: Sequence[Knob], values: Sequence[int], i: int) -> int:
+def _lowest(search: EditSearch, knobs: Sequence[Knob], values: Sequence[int], i: int) -> int:
     """The smallest amount of one of several that works beside the values of the others, at most its own value."""
     knob = knobs[i]
 
@@ -283,20 +283,20 @@ def _lowest(search: Search, knobs: Sequence[Knob], values: Sequence[int], i: int
 # -- the job and its surroundings
 
 
-def _path(search: Search) -> list[Queue]:
+def _path(search: EditSearch) -> list[Queue]:
     """The queue of the job and the queues above it."""
     number = search.queues.number.get(search.job.queue)
     return [] if number is None else [search.queues.queues[q] for q in search.queues.path[number]]
 
 
-def _asks(search: Search) -> list[str]:
+def _asks(search: EditSearch) -> list[str]:
     """The resources that the job requests, with pod slots."""
     elastic = search.job.elastic
     shapes = {task.shape for task in search.tasks} | (set() if elastic is None else {elastic.shape})
     return devices_first({PODS, *(search.job.min_resources or ()), *(n for s in shapes for n, a in s.requests if a)})
 
 
-def _templates(search: Search) -> list[Node]:
+def _templates(search: EditSearch) -> list[Node]:
     """One node of each kind, at most three: the largest in what the job asks for first."""
     kinds: dict[bytes, Node] = {}
     for node in sorted(search.cluster.nodes, key=lambda n: n.name):

@@ -62,7 +62,7 @@ class OutOfBudget(Exception):
     """No decision of this kind may begin any more."""
 
 
-class Search:
+class EditSearch:
     """Asks whether edits start a job, and counts the decisions."""
 
     def __init__(self, scene: Scene, now: float, job: str, go_on: GoOn, before: Decided | None = None) -> None:

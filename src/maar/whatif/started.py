@@ -33,7 +33,7 @@ class Start(enum.StrEnum):
         return self is not Start.WAITS
 
 
-class Outcome:
+class PlanOutcome:
     """How far each job is after a plan."""
 
     def __init__(self, snapshot: Snapshot, config: Config, plan: Plan) -> None:

@@ -18,7 +18,7 @@ from maar.whatif.changes import KINDS, PROMISING
 from maar.whatif.edit import Edit, Scene
 from maar.whatif.edits import in_words
 from maar.whatif.patience import GoOn, always
-from maar.whatif.search import OutOfBudget, Search
+from maar.whatif.search import EditSearch, OutOfBudget
 from maar.whatif.started import Start
 
 MOST = 5
@@ -66,7 +66,7 @@ def unblock(
 
     `go_on` is asked before each decision. `before` is the plan without any change, if the caller has it.
     """
-    search = Search(Scene(cluster, config), now, job, go_on, before)
+    search = EditSearch(Scene(cluster, config), now, job, go_on, before)
     if search.start.ok:
         return Unblocked(search.start, decisions=search.decisions)
     names, found = list(KINDS), dict[str, Change]()
@@ -84,7 +84,7 @@ def unblock(
     return Unblocked(search.start, tuple(changes[:most]), complete, search.decisions)
 
 
-def _change(search: Search, kind: str, edits: Sequence[Edit]) -> Change:
+def _change(search: EditSearch, kind: str, edits: Sequence[Edit]) -> Change:
     """The change with what it costs others; `edits` are known to work."""
     after = search.decide(edits)
     evicts, delays = losers(search.before, after, search.starts)

@@ -12,7 +12,7 @@ from maar.controller.history.knowledge import Learner, learnt_from
 from maar.history.history import History
 from maar.history.records import Event, EventKind, Measurement, Record
 from maar.kube.read.knowledge import Learnt, Who
-from maar.lengths.runtimes import SIMILAR, STEP, Sample, Traits
+from maar.lengths.runtimes import SIMILAR, STEP, RunSample, Traits
 
 
 def test_news_that_come_together_are_looked_at_once() -> None:
@@ -70,7 +70,7 @@ def test_a_history_tells_the_work_of_a_job_by_the_runs_of_similar_jobs() -> None
     who = Who("ns", "t-99", traits=Traits("ns", "t", 4), requested=2, most=4)
     for _ in range(SIMILAR):
         assert Learnt() == learnt_from(history, who)
-        history.run_times.add(Sample(Traits("ns", "t", 8), 100.0))  # on 4 workers of 2 GPUs, each as fast as one
+        history.run_times.add(RunSample(Traits("ns", "t", 8), 100.0))  # on 4 workers of 2 GPUs, each as fast as one
     found = learnt_from(history, who)
     assert found.length is not None
     assert 400.0 <= found.length.half <= found.length.most < 400.0 * STEP**2

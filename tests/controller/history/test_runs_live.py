@@ -18,7 +18,7 @@ from maar.embedded.server import EmbeddedServer
 from maar.forecast.arrivals import Asked
 from maar.history.address import read_address
 from maar.history.history import History
-from maar.history.records import Run
+from maar.history.records import FinishedRun
 from maar.history.store import Store
 from maar.kube.wire.api_resources import PODS
 
@@ -33,7 +33,7 @@ def kubeconfig(tmp_path: Path) -> Iterator[Path]:
     server.stop()
 
 
-def rows(file: Path) -> dict[str, Run]:
+def rows(file: Path) -> dict[str, FinishedRun]:
     store = Store(read_address(str(file)), write=False)
     found = store.runs() if store.open() else []
     store.close()

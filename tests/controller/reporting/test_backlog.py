@@ -10,18 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maar.controller.reporting.backlog import MOST, Backlog
+from maar.controller.reporting.job_reports import STANDS, Writes
 from maar.controller.reporting.old_notes import AFTER, AT_ONCE, Removals
 from maar.controller.reporting.reports import DETAILS_EVERY, Reports
-from maar.controller.reporting.job_reports import STANDS, Writes
 from maar.controller.snapshots.cache import Cache
 from maar.kube.kinds import cluster as kinds
 from maar.kube.kinds import leaderworkerset
+from maar.kube.picture.job_objects import NotedObject
 from maar.kube.picture.picture import Picture
-from maar.kube.picture.job_objects import Place
 from maar.kube.wire.annotations import WHY
 from maar.kube.wire.cluster import Node
 from maar.kube.wire.pods import Pod
-from maar.kube.write.status import QueueShows, QueueStatus, nominates
+from maar.kube.write.status import QueueShows, QueueStatuses, nominates
 from maar.model.plan import Nominate, Plan, Wait
 from maar.model.reasons import Reason
 from maar.testing.builders import GPU
@@ -193,13 +193,13 @@ def test_notes_are_removed_for_each_namespace_in_turn() -> None:
             manifest = {"metadata": metadata, "spec": {"leaderWorkerTemplate": {"size": 1}}}
             picture.put(leaderworkerset.KIND, msgspec.convert(manifest, leaderworkerset.LeaderWorkerSet))
             path = f"/apis/x/v1/namespaces/{namespace}/s/s{i}"
-            removals.shows(path, Place(leaderworkerset.KIND, f"{namespace}/s{i}", "u"))
+            removals.shows(path, NotedObject(leaderworkerset.KIND, f"{namespace}/s{i}", "u"))
             removals.left(path, 10.0)
     assert "mine/s0" in [place.key for _, place in removals.take(picture, 10.0 + AFTER)]
 
 
 def test_no_queue_is_left_out_while_the_shares_of_all_change_all_the_time() -> None:
-    status, queues = QueueStatus(), [f"q{i:02}" for i in range(60)]
+    status, queues = QueueStatuses(), [f"q{i:02}" for i in range(60)]
     written: set[str] = set()
     for second in range(20):
         wanted = {queue: QueueShows({}, {GPU: second + 1}, 0) for queue in queues}

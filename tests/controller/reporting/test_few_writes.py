@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.live import NAMESPACE, OUR_CRDS, connected, scheduling
 
-from maar.controller.reporting.job_reports import AT_ONCE, PER_SECOND, Record, Seen, Waiting, report
+from maar.controller.reporting.job_reports import AT_ONCE, PER_SECOND, PlannedJob, Record, Waiting, report
 from maar.controller.scheduler import Scheduler
 from maar.embedded.server import EmbeddedServer
 from maar.kube.kinds import volcano_podgroup
+from maar.kube.picture.job_objects import OwnerNote, Subject
 from maar.kube.picture.picture import PodGroup
-from maar.kube.picture.job_objects import Note, Subject
 from maar.kube.wire.api_resources import PODS
 from maar.kube.wire.references import Reference, pod_reference
 from maar.model.codes import Code
@@ -106,7 +106,7 @@ SUBJECTS = {
         PODS,
         pod_reference("ns/train-0", "u0"),
         submitted=Reference("batch/v1", "Job", "ns", "j"),
-        note=Note("/job", ""),
+        note=OwnerNote("/job", ""),
     ),
 }
 
@@ -124,7 +124,7 @@ def test_safety_the_writes_about_a_waiting_job_are_bounded_whatever_happens_arou
         waiting = tuple(msgspec.structs.replace(pod, node=node) for pod, node in zip(pods, nodes, strict=True))
         wait = Wait(f"{NAMESPACE}/train", tuple(reasons)) if looked_at else None
         job = Job(f"{NAMESPACE}/train", min_member=2, phase=Phase.INQUEUE)
-        seen = Seen(job, Phase.INQUEUE, SUBJECTS[about], wait, looked_at=looked_at, waiting=waiting)
+        seen = PlannedJob(job, Phase.INQUEUE, SUBJECTS[about], wait, looked_at=looked_at, waiting=waiting)
         found, record = report(seen, record, now)
         sent += len(found.patches)
         events += bool(found.event)

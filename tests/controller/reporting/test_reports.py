@@ -10,10 +10,10 @@ import msgspec
 import pytest
 from tests.support.reported import reported
 
+from maar.controller.reporting.job_reports import A_MOMENT, A_WHILE, STANDS, PlannedJob, Record, Waiting, Writes, report
 from maar.controller.reporting.old_notes import AFTER, AT_ONCE, Removals
-from maar.controller.reporting.reports import AGAIN, Reports
 from maar.controller.reporting.pod_counts import EARLY, MOMENT, Tallies
-from maar.controller.reporting.job_reports import A_MOMENT, A_WHILE, STANDS, Record, Seen, Waiting, Writes, report
+from maar.controller.reporting.reports import AGAIN, Reports
 from maar.controller.settings.brakes import Brakes, BrakeSettings
 from maar.controller.snapshots.cache import Cache
 from maar.kube.kinds import cluster as kinds
@@ -21,15 +21,15 @@ from maar.kube.kinds import leaderworkerset, plugins_podgroup, upstream_podgroup
 from maar.kube.kinds.kind import PodGroupKind
 from maar.kube.kinds.kubeflow import pytorchjob
 from maar.kube.kinds.status import Tally
+from maar.kube.picture.job_objects import NotedObject, OwnerNote, Subject, subject_of
 from maar.kube.picture.picture import Picture, PodGroup
-from maar.kube.picture.job_objects import Note, Place, Subject, subject_of
 from maar.kube.wire import cluster as wire
 from maar.kube.wire.annotations import WHY
 from maar.kube.wire.api_resources import PODS
 from maar.kube.wire.cluster import Node, Queue
 from maar.kube.wire.pods import Pod, PodCondition
 from maar.kube.wire.references import Reference, pod_reference
-from maar.kube.write.status import QUEUE_EVERY, QueueShows, QueueStatus
+from maar.kube.write.status import QUEUE_EVERY, QueueShows, QueueStatuses
 from maar.kube.write.work import Patch
 from maar.model.jobs import Job, Phase
 from maar.model.plan import Admit, Bind, Deserves, Evict, Plan, Wait
@@ -64,14 +64,14 @@ def subject(kind: PodGroupKind[Any] = VOLCANO, uid: str = "g1", owned: bool = Fa
     return Subject(kind.resource, Reference.to(kind.resource, item), PodGroup(kind, item))
 
 
-def seen(phase: Phase = Phase.INQUEUE, about: Subject | None = None, **fields: Any) -> Seen:
-    return Seen(**{"job": JOB, "phase": phase, "subject": about or subject(), **fields})
+def seen(phase: Phase = Phase.INQUEUE, about: Subject | None = None, **fields: Any) -> PlannedJob:
+    return PlannedJob(**{"job": JOB, "phase": phase, "subject": about or subject(), **fields})
 
 
 WAITS = seen(wait=NO_ROOM, waiting=PENDING, has_pods=True)
 
 
-def play(*cycles: tuple[float, Seen], record: Record = Record()) -> tuple[list[Writes], Record]:  # noqa: B008
+def play(*cycles: tuple[float, PlannedJob], record: Record = Record()) -> tuple[list[Writes], Record]:  # noqa: B008
     """Run one cycle after the other; returns the writes of each, and the last record."""
     found = []
     for now, one in cycles:
@@ -278,7 +278,7 @@ def test_a_pod_alone_has_the_details_itself() -> None:
 # -- promised room
 
 
-def promised(*nodes: str, shown: tuple[str, ...] = ("", "")) -> Seen:
+def promised(*nodes: str, shown: tuple[str, ...] = ("", "")) -> PlannedJob:
     """The gang while victims leave."""
     pods = tuple(
         msgspec.structs.replace(pod, node=node, nominated=there)
@@ -323,7 +323,7 @@ def test_a_promise_of_another_node_is_written_and_one_that_the_pod_shows_is_not(
 def noted(shown: str = "") -> Subject:
     """A Job whose pods form a gang: its status belongs to its controller."""
     job = Reference("batch/v1", "Job", "ns", "train", "u")
-    return Subject(PODS, pod_reference(f"{KEY}-0", "u0"), submitted=job, note=Note(JOB_PATH, shown))
+    return Subject(PODS, pod_reference(f"{KEY}-0", "u0"), submitted=job, note=OwnerNote(JOB_PATH, shown))
 
 
 def test_a_job_object_has_the_event_and_a_note() -> None:
@@ -353,7 +353,7 @@ def test_a_note_that_the_object_has_is_not_written_again_and_refreshed_in_turn()
 
 
 def test_a_group_without_a_field_for_reasons_gets_a_note() -> None:
-    about = msgspec.structs.replace(subject(PLUGINS), note=Note("/group", ""))
+    about = msgspec.structs.replace(subject(PLUGINS), note=OwnerNote("/group", ""))
     one = seen(about=about, wait=NO_ROOM, waiting=())
     found, _ = play((10.0, one), (11.0, one), (12.0, msgspec.structs.replace(one, wait=NO_QUOTA)), (13.0, one))
     assert [PLUGINS.resource.path("ns", "train", "status"), "/group"] == paths(found[1])
@@ -687,7 +687,7 @@ def shows(**allocated: int) -> dict[str, QueueShows]:
 
 
 def test_a_queue_that_comes_again_is_written_whole() -> None:
-    status, names = QueueStatus(), ("cpu", "memory", "pods")
+    status, names = QueueStatuses(), ("cpu", "memory", "pods")
     bodies = [
         [p.body for p in status.patches(has, {"q": wire.QueueStatus()}, names, 10.0 * i)[0]]
         for i, has in enumerate((shows(cpu=1500), shows(cpu=1500), {}, shows(cpu=1500)))
@@ -710,15 +710,15 @@ def test_a_queue_that_shows_what_it_has_is_not_written_after_a_restart() -> None
     }
     has = {"q": QueueShows({"cpu": 1500, GPU: 4}, {GPU: 8}, 2)}
     there = {"q": msgspec.convert(shown, wire.QueueStatus)}
-    assert ([], None) == QueueStatus().patches(has, there, ("cpu", GPU), 1.0)
+    assert ([], None) == QueueStatuses().patches(has, there, ("cpu", GPU), 1.0)
     more = {"q": QueueShows({"cpu": 1500, GPU: 4}, {GPU: 8}, 3)}
-    (patch,) = QueueStatus().patches(more, there, ("cpu", GPU), 1.0)[0]
+    (patch,) = QueueStatuses().patches(more, there, ("cpu", GPU), 1.0)[0]
     assert isinstance(patch.body, dict)
     assert {"deserved": f"8 {GPU}", "used": f"4 {GPU}", "waiting": 3} == patch.body["status"]["summary"]
 
 
 def test_if_all_shares_change_at_once_a_few_queues_are_written_in_a_second() -> None:
-    status, names, many = QueueStatus(), ("cpu", GPU), 30
+    status, names, many = QueueStatuses(), ("cpu", GPU), 30
     there = {f"q{i}": wire.QueueStatus(allocated={}, summary=wire.QueueSummary()) for i in range(many)}
     wanted = {queue: QueueShows({}, {GPU: 1}, 0) for queue in there}
     written: list[int] = []
@@ -895,7 +895,7 @@ def test_few_notes_are_removed_in_one_second() -> None:
         metadata = {"name": f"serve-{i}", "namespace": "ns", "uid": "u", "annotations": {WHY: "too few GPUs"}}
         manifest = {"metadata": metadata, "spec": {"leaderWorkerTemplate": {"size": 1}}}
         picture.put(leaderworkerset.KIND, msgspec.convert(manifest, leaderworkerset.LeaderWorkerSet))
-        removals.shows(f"/{i}", Place(leaderworkerset.KIND, f"ns/serve-{i}", "u"))
+        removals.shows(f"/{i}", NotedObject(leaderworkerset.KIND, f"ns/serve-{i}", "u"))
         removals.left(f"/{i}", 10.0)
     moments = [10.0 + AFTER + extra for extra in (0.0, 0.5, 1.0, 2.0, 3.0)]
     assert [AT_ONCE, 0, AT_ONCE, 1, 0] == [len(removals.take(picture, now)) for now in moments]
@@ -911,7 +911,7 @@ def test_the_notes_of_elastic_and_suspended_jobs_are_left_to_the_resizes(owned: 
         "spec": {"runPolicy": {"suspend": owned == "suspended"}, "pytorchReplicaSpecs": roles},
     }
     scene.picture.put(pytorchjob.KIND, msgspec.convert(manifest, kind.struct))
-    removals.shows("/train", Place(pytorchjob.KIND, KEY, "u"))
+    removals.shows("/train", NotedObject(pytorchjob.KIND, KEY, "u"))
     removals.left("/train", 10.0)
     assert [] == removals.take(scene.picture, 10.0 + AFTER)
 

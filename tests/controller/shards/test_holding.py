@@ -5,7 +5,7 @@ from __future__ import annotations
 from maar.controller.shards.holding import Fresh, Holding, gained
 from maar.kube.write.shards import StoredMap
 from maar.shards.map import ShardMap
-from maar.shards.proposals import QueueMove, SlotMove, Why
+from maar.shards.proposals import ProposalReason, QueueMove, SlotMove
 from maar.shards.slots import slot_of
 
 MAP = ShardMap.new(2).raised(0, 1, "a").raised(1, 1, "b")
@@ -131,7 +131,7 @@ def test_what_leaves_with_a_shard_that_was_given_back_is_not_given_away_any_more
     slot, queue = slot_of(FOREIGN[0]), next(queue for queue in QUEUES if MAP.shard_of(queue) == 1)
     holding.leaving.nodes = {FOREIGN[1]: 2, OWN[0]: 2}
     holding.leaving.slots = {slot: SlotMove(slot, 1, 0)}
-    holding.leaving.queues = {queue: QueueMove(queue, (queue,), 1, 0, Why.PIN)}
+    holding.leaving.queues = {queue: QueueMove(queue, (queue,), 1, 0, ProposalReason.PIN)}
     holding.end(1)
     assert {OWN[0]: 2} == holding.leaving.nodes
     assert ({}, {}) == (holding.leaving.slots, holding.leaving.queues)

@@ -30,7 +30,7 @@ from maar.model.plan import Plan
 from maar.model.queues import Queue
 from maar.model.reasons import Refusal
 from maar.model.snapshot import Budget, Cluster, Snapshot
-from maar.model.volumes import Room
+from maar.model.volumes import VolumeRoom
 from maar.registry import catalog
 from maar.session.register import Register
 from maar.session.session import Session
@@ -269,7 +269,7 @@ def test_safety_one_object_does_not_stop_the_decisions(
 
 def test_safety_what_is_set_aside_protects_what_depends_on_it() -> None:
     queues = (Queue("a", capability={"cpu": 1}), Queue("b", parent="a", weight=13), Queue("c"))
-    rooms = (Room("disks", "NodeVolumeLimits", "full", {"n1": 13}),)
+    rooms = (VolumeRoom("disks", "NodeVolumeLimits", "full", {"n1": 13}),)
     cluster = Cluster(queues=queues, budgets=(Budget("ns/b", 13), Budget("ns/c", 1)), rooms=rooms)
     suspects = (Suspect("Queue", "b"), Suspect("PodDisruptionBudget", "ns/b"), Suspect("volumes", "disks"))
     bare = bare_around(cluster, dict.fromkeys(suspects, "why"))

@@ -14,10 +14,10 @@ from maar.controller.snapshots.cache import Cache
 from maar.controller.writing.provisioning import (
     LINGERS,
     TRY_AGAIN,
-    Asked,
-    Gang,
     Provisioning,
-    State,
+    RequestedGang,
+    RequestState,
+    SeenRequest,
     Steps,
     missing_pods,
     next_steps,
@@ -45,9 +45,9 @@ from maar.testing.builders import Gang as Gang_
 from maar.testing.builders import cluster, gang, node
 
 CLASS = "best-effort-atomic-scale-up.autoscaling.x-k8s.io"
-FIRST = Asked("train-1", 1, "d", 1, CLASS)
+FIRST = SeenRequest("train-1", 1, "d", 1, CLASS)
 PODS = {"ns/a": "", "ns/b": ""}
-GANG = Gang("d", lacks_nodes=True, since=0.0, consumes=PODS)
+GANG = RequestedGang("d", lacks_nodes=True, since=0.0, consumes=PODS)
 
 
 def named(request: str) -> dict[str, str]:
@@ -69,10 +69,12 @@ def test_pods_are_annotated_before_conditions_may_say_unschedulable() -> None:
     assert next_steps(replace(GANG, asked=(FIRST,), consumes=named("train-1")), CLASS, 1.0).is_settled
 
 
-@pytest.mark.parametrize(("state", "pause"), [(State.FAILED, 60.0), (State.EXPIRED, 5.0), (State.REVOKED, 5.0)])
-def test_a_request_that_is_over_is_made_again_after_growing_pauses(state: State, pause: float) -> None:
+@pytest.mark.parametrize(
+    ("state", "pause"), [(RequestState.FAILED, 60.0), (RequestState.EXPIRED, 5.0), (RequestState.REVOKED, 5.0)]
+)
+def test_a_request_that_is_over_is_made_again_after_growing_pauses(state: RequestState, pause: float) -> None:
     for attempt, wait in ((1, pause), (2, 2 * pause), (30, 3600.0)):
-        over = Asked(f"train-{attempt}", attempt, "d", 1, CLASS, state, since=100.0)
+        over = SeenRequest(f"train-{attempt}", attempt, "d", 1, CLASS, state, since=100.0)
         gang = replace(GANG, asked=(over,), consumes=named(over.name))
         assert Steps(consume=over.name, due=100.0 + wait) == next_steps(gang, CLASS, 99.0 + wait)
         assert attempt + 1 == next_steps(gang, CLASS, 100.0 + wait).ask
@@ -108,7 +110,9 @@ def test_the_last_condition_in_the_life_of_a_request_counts() -> None:
     item = ProvisioningRequest(
         Metadata("train-3", "ns", annotations=notes), ProvisioningSpec(CLASS), ProvisioningStatus(conditions)
     )
-    assert Asked("train-3", 3, "d", 2, CLASS, State.EXPIRED, at.timestamp(), "BookingExpired") == read(item)
+    assert SeenRequest("train-3", 3, "d", 2, CLASS, RequestState.EXPIRED, at.timestamp(), "BookingExpired") == read(
+        item
+    )
 
 
 @pytest.mark.parametrize("notes", [{}, {"maar.dev/attempt": "x", "maar.dev/pod-sets": "1"}])

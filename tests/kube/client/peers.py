@@ -11,7 +11,7 @@ from tests.support.patience import PATIENCE, until
 
 from maar.kube.client.access import Access
 from maar.kube.client.api import Api
-from maar.kube.client.pool import Pool
+from maar.kube.client.pool import ConnectionPool
 from maar.kube.client.transport import CONNECTIONS, Transport
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
@@ -93,7 +93,7 @@ async def opened(access: Access | str, connections: int = CONNECTIONS) -> AsyncI
 
 
 @asynccontextmanager
-async def pooled(access: Access | str, connections: int = CONNECTIONS) -> AsyncIterator[tuple[Api, Pool]]:
+async def pooled(access: Access | str, connections: int = CONNECTIONS) -> AsyncIterator[tuple[Api, ConnectionPool]]:
     """An `Api` and the pool that it uses."""
     transport = await Transport.open(Access(access) if isinstance(access, str) else access, connections)
     try:

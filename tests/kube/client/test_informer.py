@@ -14,12 +14,12 @@ from tests.support.sockets import answer, cut, refusal, serving, stream
 
 from maar.kube.client.access import Access
 from maar.kube.client.api import Api
-from maar.kube.client.informer import Changed, Delta, Informer, Pace, Removed, Replaced
+from maar.kube.client.informer import Changed, Delta, Informer, InformerPace, Removed, Replaced
 from maar.kube.client.streams import Broken
 from maar.kube.wire.api_resources import PODS
 from maar.kube.wire.pods import Pod
 
-PACE = Pace(first=0.001, most=0.01, watch=1000.0, stall=20.0, healthy=20.0)
+PACE = InformerPace(first=0.001, most=0.01, watch=1000.0, stall=20.0, healthy=20.0)
 
 
 class Cluster:
@@ -92,7 +92,7 @@ def then(play: Callable[[web.Request], Awaitable[None]], *lines: Any) -> Any:
 def observed(
     cluster: Cluster,
     enough: Callable[[Cluster, Informer[Pod]], bool],
-    pace: Pace = PACE,
+    pace: InformerPace = PACE,
     clock: Callable[[], float] | None = None,
     seed: int = 0,
 ) -> tuple[list[Delta[Pod]], Informer[Pod]]:
@@ -193,7 +193,7 @@ def test_a_watch_that_stalls_in_silence_is_dropped_and_resumed() -> None:
         await asyncio.Event().wait()
 
     cluster = Cluster(lists=[listing(5)], watches=[then(stall, added("a", 6)), forever])
-    deltas, informer = observed(cluster, lambda c, i: len(c.asked) == 2, Pace(0.001, 0.01, 1000.0, stall=0.05))
+    deltas, informer = observed(cluster, lambda c, i: len(c.asked) == 2, InformerPace(0.001, 0.01, 1000.0, stall=0.05))
     assert ["=", "+a"] == names(deltas)
     assert (["5", "6"], 1) == (cluster.versions, cluster.listed)
     assert "in time" in informer.error
@@ -212,7 +212,7 @@ def test_never_a_tight_loop() -> None:
     for lists, watches in (([500], []), ([listing(5)], [[]]), ([listing(5)], [410]), ([listing(5)], [[b"garbage\n"]])):
         cluster = Cluster(lists=lists, watches=watches)
         started = time.monotonic()
-        observed(cluster, lambda c, i: c.listed + len(c.asked) >= 12, Pace(first=0.01, most=0.04, healthy=20.0))
+        observed(cluster, lambda c, i: c.listed + len(c.asked) >= 12, InformerPace(first=0.01, most=0.04, healthy=20.0))
         elapsed = time.monotonic() - started
         # 12 requests (lists and watches in turn) have at least 5 waits between them: half of 10, 20, 40, 40 and 40 ms.
         assert elapsed >= 0.075
@@ -233,7 +233,7 @@ def test_a_watch_that_is_cut_repeatedly_is_resumed_at_once_even_without_events()
         return response
 
     cluster = Cluster(lists=[listing(5)], watches=[watch])
-    pace = Pace(first=1000.0, most=1000.0, healthy=0.5)
+    pace = InformerPace(first=1000.0, most=1000.0, healthy=0.5)
     _, informer = observed(cluster, lambda c, i: len(c.asked) == 8, pace, clock=lambda: now[0])
     assert (["5"] * 8, 1) == (cluster.versions, cluster.listed)
     assert 7 == informer.counts.errors
@@ -260,7 +260,7 @@ def test_a_watch_that_never_works_is_retried_with_growing_waits(how: str) -> Non
     async def main() -> None:
         async with serving(handle) as server:
             api = await Api.open(Access(server))
-            pace = Pace(first=0.02, most=100.0, healthy=0.5, jitter=0.0)
+            pace = InformerPace(first=0.02, most=100.0, healthy=0.5, jitter=0.0)
             informer = Informer(api, PODS, lambda delta: None, pace=pace, clock=lambda: now[0])
             running = asyncio.create_task(informer.run())
             await until(lambda: len(times) == 6)
@@ -352,7 +352,7 @@ def test_a_kind_that_is_no_longer_served_ends_its_informer(when: str) -> None:
     async def main() -> Informer[Pod]:
         async with serving(cluster.handle) as server:
             api = await Api.open(Access(server))
-            informer = Informer(api, PODS, deltas.append, pace=Pace(first=0.01, most=0.01, gone=0.1))
+            informer = Informer(api, PODS, deltas.append, pace=InformerPace(first=0.01, most=0.01, gone=0.1))
             try:
                 async with asyncio.timeout(PATIENCE):
                     await informer.run()
@@ -369,7 +369,7 @@ def test_a_kind_that_is_not_found_for_a_moment_changes_nothing() -> None:
     cluster = Cluster(
         lists=[404, 404, listing(5, pod("a", 1))], watches=[404, 404, [added("b", 6)], 404, [added("c", 7)], forever]
     )
-    deltas, _ = observed(cluster, lambda c, i: len(c.asked) == 6, Pace(first=0.001, most=0.01, gone=20.0))
+    deltas, _ = observed(cluster, lambda c, i: len(c.asked) == 6, InformerPace(first=0.001, most=0.01, gone=20.0))
     assert ["=a", "+b", "+c"] == names(deltas)
 
 
@@ -490,7 +490,7 @@ def test_a_list_that_is_asked_for_does_not_wait_because_earlier_requests_have_fa
 
         async with serving(handle) as address:
             api = await Api.open(Access(address))
-            informer = Informer(api, PODS, lambda delta: None, pace=Pace(first=3600.0, most=3600.0))
+            informer = Informer(api, PODS, lambda delta: None, pace=InformerPace(first=3600.0, most=3600.0))
             task = asyncio.create_task(informer.run())
             await failed.wait()
             await until(lambda: informer.counts.errors == 1)

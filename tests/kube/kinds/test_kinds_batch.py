@@ -10,7 +10,7 @@ import pytest
 from maar.kube.kinds import batchjob, volcanojob
 from maar.kube.kinds.batchjob import BatchJob
 from maar.kube.kinds.elastic import ElasticSpec, Kept
-from maar.kube.kinds.kind import Request, Wanted
+from maar.kube.kinds.kind import Request, WantedState
 from maar.kube.kinds.volcanojob import VolcanoJob
 from maar.kube.wire.decoding import decode_json
 
@@ -58,8 +58,8 @@ def reading(item: BatchJob | VolcanoJob) -> ElasticSpec:
     return found
 
 
-def wanted(size: int, suspended: bool = False, **kept: Any) -> Wanted:
-    return Wanted(size, suspended, Kept(**kept))
+def wanted(size: int, suspended: bool = False, **kept: Any) -> WantedState:
+    return WantedState(size, suspended, Kept(**kept))
 
 
 def test_a_batch_job_is_elastic_by_annotation() -> None:
@@ -89,7 +89,7 @@ def test_a_batch_job_ends(type: str, ended: bool) -> None:
     assert ended == (read(batch(status={"conditions": [{"type": type, "status": "True"}]}), MAAR) is None)
 
 
-def written(item: BatchJob, to: Wanted) -> Any:
+def written(item: BatchJob, to: WantedState) -> Any:
     (request,) = batchjob.write(item, batchjob.KIND.resource, reading(item), to)
     assert "/apis/batch/v1/namespaces/ns/jobs/train" == request.path
     assert isinstance(request.body, dict)

@@ -8,7 +8,7 @@ import pytest
 from tests.support.objects import decoded
 
 from maar.kube.kinds.elastic import ElasticSpec, Kept
-from maar.kube.kinds.kind import JobKind, Request, Wanted
+from maar.kube.kinds.kind import JobKind, Request, WantedState
 from maar.kube.kinds.kubeflow import mpijob
 from maar.kube.picture.owners import Owner
 
@@ -352,7 +352,7 @@ def test_queue_and_priority_of_a_job_without_pods() -> None:
     assert ("other", "low") == (noted.queue, noted.priority_class)
 
 
-def write(of: Owner, wanted: Wanted) -> list[Request]:
+def write(of: Owner, wanted: WantedState) -> list[Request]:
     assert of.kind.write is not None
     return of.kind.write(of.item, of.kind.resource, reading(of), wanted)
 
@@ -362,7 +362,7 @@ PATH = "/apis/kubeflow.org/v1/namespaces/ns/pytorchjobs/train"
 
 def test_a_resize_is_a_patch_of_the_version_that_was_seen() -> None:
     item = job(elasticPolicy=ELASTIC)
-    wanted = Wanted(4, False, Kept(attained=1.0, requested=2, running=True), {"maar.dev/holds": None})
+    wanted = WantedState(4, False, Kept(attained=1.0, requested=2, running=True), {"maar.dev/holds": None})
     (request,) = write(item, wanted)
     notes = {"maar.dev/elastic": '{"attained":1.0,"requested":2,"running":true}', "maar.dev/holds": None}
     assert (PATH, "merge", False) == (request.path, request.patch, request.create)
@@ -375,16 +375,16 @@ def test_a_resize_is_a_patch_of_the_version_that_was_seen() -> None:
 @pytest.mark.parametrize(
     ("suspended", "wanted", "spec"),
     [
-        (False, Wanted(2, True, Kept()), {"runPolicy": {"suspend": True}}),
+        (False, WantedState(2, True, Kept()), {"runPolicy": {"suspend": True}}),
         (
             True,
-            Wanted(3, False, Kept()),
+            WantedState(3, False, Kept()),
             {"mpiReplicaSpecs": {"Worker": {"replicas": 3}}, "runPolicy": {"suspend": False}},
         ),
-        (True, Wanted(2, False, Kept()), {"runPolicy": {"suspend": False}}),
+        (True, WantedState(2, False, Kept()), {"runPolicy": {"suspend": False}}),
     ],
 )
-def test_suspending_and_resuming(suspended: bool, wanted: Wanted, spec: dict[str, Any]) -> None:
+def test_suspending_and_resuming(suspended: bool, wanted: WantedState, spec: dict[str, Any]) -> None:
     item = job("MPIJob", "v2beta1", annotations={"maar.dev/min-workers": "1"}, policy={"suspend": suspended})
     (request,) = write(item, wanted)
     assert "/apis/kubeflow.org/v2beta1/namespaces/ns/mpijobs/train" == request.path

@@ -28,7 +28,7 @@ from tests.support.objects import decoded, from_scratch
 
 from maar.kube.kinds import index, role
 from maar.kube.kinds.elastic import Kept, write_kept
-from maar.kube.kinds.kind import COMPLETED, FAILED, JobKind, Request, Wanted
+from maar.kube.kinds.kind import COMPLETED, FAILED, JobKind, Request, WantedState
 from maar.kube.kinds.leaderworkerset import FIRST
 from maar.kube.picture.picture import Picture
 from maar.model.jobs import Job
@@ -84,7 +84,7 @@ def written(item: Json, *, size: int | None = None, suspended: bool = False, mad
     assert kind.write is not None
     was = kind.elastic(owner, None if made is None else decoded(made)[1], MAAR)
     assert was is not None
-    wanted = Wanted(was.size if size is None else size, suspended, Kept(requested=2, running=True))
+    wanted = WantedState(was.size if size is None else size, suspended, Kept(requested=2, running=True))
     (request,) = kind.write(owner, kind.resource, was, wanted)
     return request
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from maar.kube.read.pod_changes import DOMAINS, alike
 from maar.kube.read.devices import SHARED_ANNOTATIONS
+from maar.kube.read.pod_changes import DOMAINS, alike
 from maar.kube.wire import annotations as known
 from maar.kube.wire.base import Metadata
 from maar.kube.wire.pods import Container, Pod, PodSpec, PodStatus, Resources

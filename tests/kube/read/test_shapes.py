@@ -14,7 +14,7 @@ from maar.model.selectors import (
     Spread,
     Toleration,
 )
-from maar.model.shapes import Shape, Strategy
+from maar.model.shapes import FillStrategy, Shape
 from maar.model.snapshot import Cluster
 
 Load = Callable[..., Cluster]
@@ -36,15 +36,15 @@ def shape(load: Load, spec: str, labels: str = "{}", more: str = "") -> Shape:
 @pytest.mark.parametrize(
     ("kind", "weights", "expected"),
     [
-        ("MostAllocated", "", Strategy(True)),
-        ("LeastAllocated", '{"b": 2, "a": 0.5}', Strategy(False, (("a", 0.5), ("b", 2.0)))),
-        ("", '{"a": -3, "b": 1e300}', Strategy(None, (("a", 1.0), ("b", 1e6)))),
+        ("MostAllocated", "", FillStrategy(True)),
+        ("LeastAllocated", '{"b": 2, "a": 0.5}', FillStrategy(False, (("a", 0.5), ("b", 2.0)))),
+        ("", '{"a": -3, "b": 1e300}', FillStrategy(None, (("a", 1.0), ("b", 1e6)))),
         ("mostAllocated", "{}", None),
         ("", '{"a": "many"}', None),
         ("", "", None),
     ],
 )
-def test_the_strategy_of_a_pod(load: Load, kind: str, weights: str, expected: Strategy | None) -> None:
+def test_the_strategy_of_a_pod(load: Load, kind: str, weights: str, expected: FillStrategy | None) -> None:
     """An invalid value counts as missing: it is only a preference."""
     notes = f"annotations: {{volcano.sh/resource-strategy-scoring-type: '{kind}', "
     notes += f"volcano.sh/resource-strategy-weight: '{weights}'}}"

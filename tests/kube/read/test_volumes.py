@@ -17,7 +17,7 @@ from maar.model.reasons import in_one_line
 from maar.model.selectors import NodeTerm, Requirement
 from maar.model.snapshot import Cluster, Snapshot
 from maar.model.tasks import Status, Task
-from maar.model.volumes import Room, VolumeNeed
+from maar.model.volumes import VolumeNeed, VolumeRoom
 from maar.registry import catalog
 
 NOW = 1000.0
@@ -266,7 +266,7 @@ def test_a_drivers_limit_counts_what_is_there_and_what_will_be() -> None:
     runs = [pod("r", "r", node="n"), claim("r", to="vr"), volume("vr", claim="r")]
     two = [pod("p", "a", "b"), claim("a"), claim("b", to="vb"), volume("vb", claim="b")]
     cluster = read(*limits, *runs, *two)
-    assert (Room(DRIVER, "NodeVolumeLimits", f"at their volume limit of {DRIVER}", {"n": 3}),) == cluster.rooms
+    assert (VolumeRoom(DRIVER, "NodeVolumeLimits", f"at their volume limit of {DRIVER}", {"n": 3}),) == cluster.rooms
     assert (VolumeNeed(DRIVER, DRIVER, 2),) == task(cluster).shape.volume_needs
     assert (VolumeNeed(DRIVER, DRIVER, 1),) == task(cluster, "r").shape.volume_needs
     assert {"ns/p": "n"} == decided(*limits, *runs, *two)

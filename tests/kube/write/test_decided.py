@@ -18,7 +18,7 @@ from tests.support.sockets import answer, refusal, serving
 from maar.kube.client import errors
 from maar.kube.client.access import Access
 from maar.kube.client.api import Api
-from maar.kube.write.decided import Victim, read_victims, write_victims
+from maar.kube.write.decided import DecidedVictim, read_victims, write_victims
 from maar.kube.write.executor import Delete, Done, Evict, Executor, Failed, Outcome, Patience, Work
 from maar.kube.write.intents import LONGEST, Intents
 
@@ -62,7 +62,7 @@ def test_an_eviction_is_sent_by_uid_alone_only_after_it_was_announced_so() -> No
     server.on_request = lambda: announced.append(len(gate.decided))
     assert [Done()] == run_all(server, [Evict(seen(), grace=7)], gate=gate)
     assert (["POST a/eviction", "GET a", "POST a/eviction"], [0, 0, 1]) == (asked(server), announced)
-    assert [[Victim(f"{PODS.replace('default', 'ns')}/a", "u1", 7)]] == gate.decided
+    assert [[DecidedVictim(f"{PODS.replace('default', 'ns')}/a", "u1", 7)]] == gate.decided
     assert [] == gate.standing, "it is settled"
 
 
@@ -151,9 +151,9 @@ class Slow(Shut):
 
     def __init__(self) -> None:
         super().__init__()
-        self.waiting: list[tuple[Callable[[], list[Victim]], Callable[[], None]]] = []
+        self.waiting: list[tuple[Callable[[], list[DecidedVictim]], Callable[[], None]]] = []
 
-    def decide(self, victims: Callable[[], list[Victim]], then: Callable[[], None]) -> None:
+    def decide(self, victims: Callable[[], list[DecidedVictim]], then: Callable[[], None]) -> None:
         self.waiting.append((victims, then))
 
     def write(self) -> list[list[str]]:
@@ -204,7 +204,7 @@ def test_all_victims_of_a_gang_are_decided_in_one_announcement() -> None:
 
 def test_what_has_ended_meanwhile_is_not_announced() -> None:
     """Nobody would ever take it off the Lease again."""
-    desk, victims = Desk(), [Victim(path, "u") for path in paths("a", "b")]
+    desk, victims = Desk(), [DecidedVictim(path, "u") for path in paths("a", "b")]
     desk.intents.decide(lambda: victims, partial(desk.said.append, "send"))
     victims.pop()
     assert paths("a") == desk.leases[0].write()
@@ -244,7 +244,9 @@ def test_evictions_that_wait_to_be_decided_do_not_wait_for_other_intents() -> No
     desk = Desk(few=1, most=2)
     desk.want(*"abcd")
     assert paths("a", "b") == desk.leases[0].write()
-    desk.intents.decide(lambda: [Victim(path, "u") for path in paths("a", "b", "e")], partial(desk.said.append, "go"))
+    desk.intents.decide(
+        lambda: [DecidedVictim(path, "u") for path in paths("a", "b", "e")], partial(desk.said.append, "go")
+    )
     rings = desk.leases[0].rings
     assert rings > 0
     assert paths("a", "b", "e") == desk.leases[0].write()
@@ -256,8 +258,8 @@ def test_evictions_that_wait_to_be_decided_do_not_wait_for_other_intents() -> No
 
 def test_decided_evictions_wait_for_room_on_the_lease() -> None:
     desk = Desk()
-    first = [Victim(f"{PODS}/{'x' * 200}{i}", "u" * 36) for i in range(300)]
-    more = [Victim(f"{PODS}/{'y' * 200}{i}", "u" * 36) for i in range(300)]
+    first = [DecidedVictim(f"{PODS}/{'x' * 200}{i}", "u" * 36) for i in range(300)]
+    more = [DecidedVictim(f"{PODS}/{'y' * 200}{i}", "u" * 36) for i in range(300)]
     for number, victims in enumerate((first, more)):
         desk.intents.decide(partial(list, victims), partial(desk.said.append, f"{number}"))
     desk.leases[0].write()
@@ -270,7 +272,7 @@ def test_decided_evictions_wait_for_room_on_the_lease() -> None:
 
 def test_what_is_inherited_as_decided_stays_until_it_is_carried_out() -> None:
     intents = Intents()
-    victims = [Victim(path, "u", 3) for path in paths("a", "b")]
+    victims = [DecidedVictim(path, "u", 3) for path in paths("a", "b")]
     intents.inherit_decided(victims)
     assert (frozenset(paths("a", "b")), tuple(victims)) == (intents.inherited, intents.decided())
     intents.fenced_one(paths("a")[0])
@@ -283,7 +285,11 @@ def test_what_is_inherited_as_decided_stays_until_it_is_carried_out() -> None:
 
 
 def test_the_text_names_each_pod_with_its_uid_and_its_grace() -> None:
-    victims = [Victim(f"{PODS}/a", "u1", 30), Victim(f"{PODS}/b", "u2"), Victim(f"{PODS}/c", "u3", 0, deletes=True)]
+    victims = [
+        DecidedVictim(f"{PODS}/a", "u1", 30),
+        DecidedVictim(f"{PODS}/b", "u2"),
+        DecidedVictim(f"{PODS}/c", "u3", 0, deletes=True),
+    ]
     text = write_victims(victims, 7)
     assert {
         "epoch": 7,
@@ -296,7 +302,7 @@ def test_the_text_names_each_pod_with_its_uid_and_its_grace() -> None:
 
 
 def test_a_text_of_another_epoch_is_of_a_maar_that_did_not_know_it() -> None:
-    assert [] == read_victims(write_victims([Victim(f"{PODS}/a", "u1")], 7), 8)
+    assert [] == read_victims(write_victims([DecidedVictim(f"{PODS}/a", "u1")], 7), 8)
 
 
 @pytest.mark.parametrize(

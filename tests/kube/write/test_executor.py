@@ -16,7 +16,7 @@ from maar.kube.client.access import Access
 from maar.kube.client.api import Api
 from maar.kube.wire.base import Metadata
 from maar.kube.wire.pods import Pod
-from maar.kube.write.decided import Victim
+from maar.kube.write.decided import DecidedVictim
 from maar.kube.write.executor import Bind, Create, Delete, Done, Evict, Executor, Failed, Outcome, Patch, Patience, Work
 
 
@@ -242,7 +242,7 @@ class Shut:
     def __init__(self) -> None:
         self.lost = False
         self.standing: list[str] = []
-        self.decided: list[list[Victim]] = []
+        self.decided: list[list[DecidedVictim]] = []
         """What was announced as decided, each time all at once."""
 
     def announce(self, path: str, fix: Callable[[], None], then: Callable[[], None]) -> None:
@@ -250,7 +250,7 @@ class Shut:
         fix()
         then()
 
-    def decide(self, victims: Callable[[], list[Victim]], then: Callable[[], None]) -> None:
+    def decide(self, victims: Callable[[], list[DecidedVictim]], then: Callable[[], None]) -> None:
         self.decided.append(victims())
         then()
 

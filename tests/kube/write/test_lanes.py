@@ -17,7 +17,7 @@ from maar.kube.client.errors import Conflict
 from maar.kube.wire.api_resources import PODS
 from maar.kube.wire.base import Metadata
 from maar.kube.wire.pods import Pod
-from maar.kube.write.decided import Victim
+from maar.kube.write.decided import DecidedVictim
 from maar.kube.write.executor import (
     FEW,
     Bind,
@@ -32,7 +32,7 @@ from maar.kube.write.executor import (
 )
 from maar.kube.write.intents import Gate
 from maar.kube.write.lines import SUPERSEDED
-from maar.kube.write.turns import Turns, tenant_of
+from maar.kube.write.turns import TenantTurns, tenant_of
 
 QUICK = Patience(first=0.001, most=0.01, unanswered=20.0, disruption=20.0)
 
@@ -145,7 +145,7 @@ class Closed:
         fix()
         self.wanted.append(then)
 
-    def decide(self, victims: Callable[[], list[Victim]], then: Callable[[], None]) -> None: ...
+    def decide(self, victims: Callable[[], list[DecidedVictim]], then: Callable[[], None]) -> None: ...
 
     def settled(self, path: str) -> None: ...
 
@@ -357,7 +357,7 @@ def test_the_seconds_from_a_decision_to_its_request_are_told() -> None:
 
 
 def test_turns() -> None:
-    turns: Turns[str] = Turns()
+    turns: TenantTurns[str] = TenantTurns()
     for item in ("a1", "a2", "a3", "b1", "a1"):
         turns.put(item[0], item)
     assert 4 == len(turns)

@@ -13,9 +13,9 @@ from tests.support.sockets import answer, cut, refusal, serving, stream
 from maar.kube.client.access import Access
 from maar.kube.client.api import Api
 from maar.kube.wire.annotations import SPARE
-from maar.kube.write.decided import Victim
+from maar.kube.write.decided import DecidedVictim
 from maar.kube.write.intents import Intents
-from maar.kube.write.leases import LOST_INTENTS, Claims, LeaderElection, LeaseHeld, now_with_sleep
+from maar.kube.write.leases import LOST_INTENTS, LeaderElection, LeaseClaims, LeaseHeld, now_with_sleep
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/maar/leases"
 
@@ -530,7 +530,7 @@ def test_decided_evictions_are_written_with_the_epoch_and_dropped_when_they_are_
         election = stage.candidate("a", intents=intents, retry_seconds=0.5)
         task = stage.run(election)
         await until(lambda: election.leading)
-        victims = [Victim(POD, "u1", 30)]
+        victims = [DecidedVictim(POD, "u1", 30)]
         intents.decide(lambda: victims, lambda: sent.append(annotations(stage.store)["maar.dev/evictions"]))
         await until(lambda: bool(sent))
         assert [TEXT.replace("7", "1", 1)] == sent
@@ -555,7 +555,7 @@ def test_a_successor_reads_decided_evictions_and_states_them_in_its_own_epoch_un
         election = stage.candidate("b", intents=intents, retry_seconds=0.5)
         task = stage.run(election)
         await until(lambda: election.leading)
-        assert ({POD: Victim(POD, "u1", 30)}, first) == (intents.inherited_decided, stage.store.version)
+        assert ({POD: DecidedVictim(POD, "u1", 30)}, first) == (intents.inherited_decided, stage.store.version)
         assert TEXT.replace("7", "8", 1) == annotations(stage.store)["maar.dev/evictions"]
         await until(lambda: stage.store.version > first)
         assert TEXT.replace("7", "8", 1) == annotations(stage.store)["maar.dev/evictions"]
@@ -590,7 +590,7 @@ def test_decided_evictions_that_are_not_settled_survive_a_clean_stop() -> None:
         election = stage.candidate("a", intents=intents)
         task = stage.run(election)
         await until(lambda: election.leading)
-        intents.decide(lambda: [Victim(POD, "u1", 30)], lambda: sent.append(""))
+        intents.decide(lambda: [DecidedVictim(POD, "u1", 30)], lambda: sent.append(""))
         await until(lambda: bool(sent))
         await stopped(task)
 
@@ -675,7 +675,7 @@ def test_without_standing_by_the_lease_of_a_dead_process_is_taken() -> None:
     assert ["dead", "b", "", "dead", "c", ""] == play(scene).holders
 
 
-class Refusing(Claims):
+class Refusing(LeaseClaims):
     """Counts refusals."""
 
     refused = 0

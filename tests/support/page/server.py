@@ -26,7 +26,7 @@ from maar.registry import catalog
 from maar.shards.sharing import Sharing
 from maar.views.answers import ShiftsView, ShiftView, what_if_view
 from maar.views.cluster import cluster_view
-from maar.views.decisions import Cycle, decision_view
+from maar.views.decisions import ShownCycle, decision_view
 from maar.views.jobs import job_detail, job_views
 from maar.views.nodes import node_views
 from maar.views.queues import queue_views
@@ -93,7 +93,7 @@ class PageServer:
         self._tokens = tokens  # None: no token is needed
         self._port = 0
         self._streams: dict[asyncio.Queue[bytes], Sight] = {}
-        self.cycles: list[Cycle] = []
+        self.cycles: list[ShownCycle] = []
         self.scenes: list[Cluster] = []  # of the cycles
         self.submitted: list[str] = []
         self.past: list[UtilisationView] = []
@@ -115,7 +115,7 @@ class PageServer:
         self._known.clear()
         self.scenes.append(scene)
         jobs = {task.key: task.job for task in scene.tasks}
-        self.cycles.append(Cycle(len(self.cycles) + 1, NOW + len(self.cycles), 0.012, plan, jobs))
+        self.cycles.append(ShownCycle(len(self.cycles) + 1, NOW + len(self.cycles), 0.012, plan, jobs))
 
     def __enter__(self) -> PageServer:
         ready: Future[int] = Future()

@@ -17,16 +17,18 @@ from tests.support.web import ADMIN, MINE, USER, Client, Web, webbing
 from tests.web.api.test_api import Story, scene
 from tests.web.api.test_writes import JOBS, job
 
-from maar.web.api.question import MOST_EDITS, MOST_PODS
 from maar.web.api.errors import Refused
-from maar.web.api.limits import Guard, Limits, Turns
+from maar.web.api.limits import ApiLimits, Guard, UserTurns
+from maar.web.api.question import MOST_EDITS, MOST_PODS
 from maar.web.front.limits import Rate
-from maar.web.workers.pool import KEPT, TOO_LONG, TOO_MUCH, Pool
+from maar.web.workers.pool import KEPT, TOO_LONG, TOO_MUCH, WorkerPool
 from maar.whatif.node_edits import MOST_NODES
 
 HUGE = 1_000_000_000
 CHEAP = {"edits": [{"edit": "cordon", "nodes": ["n0"]}], "seconds": 0}
-FREE = Limits(requests=Rate(1e6, 1e6), requests_each=Rate(1e6, 1e6), computing=Rate(1e6, 1e6), reading=Rate(1e6, 1e6))
+FREE = ApiLimits(
+    requests=Rate(1e6, 1e6), requests_each=Rate(1e6, 1e6), computing=Rate(1e6, 1e6), reading=Rate(1e6, 1e6)
+)
 LONG_YAML = "[" + "a," * 500_000 + "]"
 """1 MB of text that takes 170 MB to read."""
 
@@ -197,7 +199,7 @@ def test_sums_of_edits_are_checked(tmp_path: Path) -> None:
                 "before the manifests are read"
             )
 
-    told(tmp_path, story, pool=Pool(memory=220 << 20))
+    told(tmp_path, story, pool=WorkerPool(memory=220 << 20))
 
 
 # -- memory
@@ -217,7 +219,7 @@ def test_a_question_that_needs_too_much_memory_is_refused_and_ends_its_worker_on
         await admin.post("/what-if", CHEAP)
         assert workers().isdisjoint({first})
 
-    told(tmp_path, story, writes=True, pool=Pool(memory=220 << 20))
+    told(tmp_path, story, writes=True, pool=WorkerPool(memory=220 << 20))
 
 
 def test_a_worker_that_is_killed_for_its_memory_is_replaced(tmp_path: Path) -> None:
@@ -251,7 +253,7 @@ def test_idle_workers_end(tmp_path: Path) -> None:
         await (await web.as_user(USER)).post("/what-if", CHEAP)
         await until(lambda: not workers())
 
-    told(tmp_path, story, pool=Pool(idle=0.1))
+    told(tmp_path, story, pool=WorkerPool(idle=0.1))
 
 
 # -- clients that have gone, and other users
@@ -370,7 +372,7 @@ def test_bodies_are_limited_in_sum_and_for_each_user(tmp_path: Path) -> None:
 
 def test_users_have_their_turns_in_rotation() -> None:
     async def story() -> None:
-        turns, order, hold = Turns(1, 10, 3), list[str](), asyncio.Event()
+        turns, order, hold = UserTurns(1, 10, 3), list[str](), asyncio.Event()
 
         async def ask(user: str) -> None:
             async with turns.taken(user):
@@ -392,7 +394,7 @@ def test_users_have_their_turns_in_rotation() -> None:
 
 def test_a_turn_that_is_cancelled_when_it_comes_is_given_to_the_next() -> None:
     async def story() -> None:
-        turns, done = Turns(1, 10, 3), list[str]()
+        turns, done = UserTurns(1, 10, 3), list[str]()
 
         async def ask(user: str) -> None:
             async with turns.taken(user):
@@ -412,7 +414,7 @@ def test_a_turn_that_is_cancelled_when_it_comes_is_given_to_the_next() -> None:
 
 def test_no_more_than_two_questions_are_computed_at_once() -> None:
     async def story() -> None:
-        guard, hold = Guard(Limits()), asyncio.Event()
+        guard, hold = Guard(ApiLimits()), asyncio.Event()
         working = 0
 
         async def ask(user: str) -> None:

@@ -22,14 +22,14 @@ from tests.support.patience import PATIENCE
 from tests.support.web import MINE, THEIRS, USER, Web, webbing
 from tests.web.api.test_api import scene
 
-from maar.web.api.limits import Limits
+from maar.web.api.limits import ApiLimits
 from maar.web.front.limits import Rate
 
 pytestmark = pytest.mark.slow
 
 COUNT = 700
 AT_ONCE = 20
-LIMITS = Limits(
+LIMITS = ApiLimits(
     requests=Rate(10**6, 10**6),
     requests_each=Rate(10**6, 10**6),
     computing=Rate(10**6, 10**6),

@@ -12,8 +12,8 @@ from tests.whatif.test_edits import WORDS
 from maar.model.jobs import OnHold
 from maar.testing.builders import gang
 from maar.views.sight import ALL, Sight
-from maar.web.api.question import Question, WebEdit, answered
 from maar.web.api.errors import Refused
+from maar.web.api.question import Question, WebEdit, answered
 from maar.whatif.edit import Edit, Scene
 from maar.whatif.edits import applied
 from maar.whatif.job_edits import AddJobs, Release

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from maar.config.file import default_config
 from maar.decide import decide
 from maar.forecast.calibrate import Age
-from maar.forecast.forecast import Forecast, JobForecast, Span, Verdict
-from maar.forecast.start import State
+from maar.forecast.forecast import Forecast, ForecastVerdict, JobForecast, Span
+from maar.forecast.start import StartState
 from maar.history.records import Fate, Prediction
 from maar.model.jobs import Job
 from maar.model.snapshot import Snapshot
@@ -25,7 +25,10 @@ JOBS: Mapping[str, Job] = {"ns/a": Job("ns/a", uid="u-a", created=0.0), "ns/b": 
 
 
 def forecast(at: float, *keys: str, rollouts: int = 4) -> Forecast:
-    made = tuple(JobForecast(key, "red", State.WAITING, Verdict.EXPECTED, "", Span(at + 100, at + 200)) for key in keys)
+    made = tuple(
+        JobForecast(key, "red", StartState.WAITING, ForecastVerdict.EXPECTED, "", Span(at + 100, at + 200))
+        for key in keys
+    )
     return Forecast(at, rollouts, 4, made)
 
 

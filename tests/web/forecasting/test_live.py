@@ -22,13 +22,13 @@ from maar.forecast.arrivals import Asked, Pods
 from maar.history.address import read_address
 from maar.history.forecasts import ForecastLog
 from maar.history.history import History
-from maar.history.records import Run
+from maar.history.records import FinishedRun
 from maar.history.store import Store
 from maar.kube.kinds import volcano_podgroup
 from maar.kube.wire.api_resources import PODS
-from maar.web.forecasting.keeper import Pace
+from maar.web.forecasting.keeper import ForecastPace
 
-FAST = Pace(every=0.5, soon=0.05, budget=20.0, rollouts=4, learn=0.0)
+FAST = ForecastPace(every=0.5, soon=0.05, budget=20.0, rollouts=4, learn=0.0)
 Story = Callable[[Web], Awaitable[None]]
 
 
@@ -40,13 +40,25 @@ def told(tmp_path: Path, story: Story, **options: Any) -> None:
     asyncio.run(main())
 
 
+def run_of(number: int, started: float, ended: float, asked: str = "") -> FinishedRun:
+    """A run of a job that started when it was submitted."""
+    return FinishedRun(
+        *(MINE, "old", f"u{number}", MINE, "old", "default"),
+        submitted=started,
+        started=started,
+        ended=ended,
+        seconds=ended - started,
+        how="completed",
+        gpus=8,
+        asked=asked,
+    )
+
+
 def finished(file: Path, seconds: float, count: int = 20) -> None:
     """A history in which all jobs ran equally long."""
     store = Store(read_address(str(file)))
     assert store.open()
-    run = Run(MINE, "old", "u", MINE, "old", "default", submitted=0.0, started=0.0, ended=seconds, seconds=seconds,
-              how="completed", gpus=8)  # fmt: skip
-    store.write([Run(**{**{f: getattr(run, f) for f in run.__struct_fields__}, "uid": f"u{n}"}) for n in range(count)])
+    store.write([run_of(n, 0.0, seconds) for n in range(count)])
     store.close()
 
 
@@ -123,11 +135,7 @@ def test_jobs_that_come_later_are_in_forecasts_if_the_history_has_them(tmp_path:
     """Every half hour of two days an important job came. The answers say that such jobs were played."""
     now = time.time()
     asked = msgspec.json.encode(Asked((Pods(1, ((GPU, 8), ("pods", 1))),), priority=1000)).decode()
-    rows = [
-        Run(MINE, "old", f"u{n}", MINE, "old", "default", submitted=at, started=at, ended=at + 60.0, seconds=60.0,
-            how="completed", gpus=8, asked=asked)
-        for n, at in enumerate(now - 1800.0 * (n + 1) for n in range(96))
-    ]  # fmt: skip
+    rows = [run_of(n, at, at + 60.0, asked) for n, at in enumerate(now - 1800.0 * (n + 1) for n in range(96))]
     store = Store(read_address(str(tmp_path / "history.db")))
     assert store.open()
     store.write(rows)
@@ -180,7 +188,7 @@ def test_a_process_that_dies_is_counted_and_answers_go_on(tmp_path: Path) -> Non
         answer = await client.post("/what-if", {"edits": [{"edit": "cordon", "nodes": ["n0"]}]})
         assert "the forecast failed" == answer["whatIf"]["forecast"]["words"]
 
-    told(tmp_path, story, pace=Pace(every=0.5, soon=0.05, budget=20.0, rollouts=4, memory=60 << 20))
+    told(tmp_path, story, pace=ForecastPace(every=0.5, soon=0.05, budget=20.0, rollouts=4, memory=60 << 20))
 
 
 def test_after_a_process_was_killed_the_next_one_works(tmp_path: Path) -> None:
@@ -192,7 +200,7 @@ def test_after_a_process_was_killed_the_next_one_works(tmp_path: Path) -> None:
         assert "" == about["problem"]
         assert b"maar_forecast_failures_total 1\n" in (await client.ask("/metrics"))[1]
 
-    told(tmp_path, story, pace=Pace(every=0.5, soon=0.05, budget=20.0, rollouts=4, again=0.1))
+    told(tmp_path, story, pace=ForecastPace(every=0.5, soon=0.05, budget=20.0, rollouts=4, again=0.1))
 
 
 def test_jobs_run_and_end_and_forecasts_are_judged(tmp_path: Path) -> None:

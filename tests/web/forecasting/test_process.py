@@ -17,12 +17,12 @@ from tests.support.patience import until, wait_until
 
 from maar.config.file import default_config
 from maar.forecast.arrivals import Asked, Pods, Submission
-from maar.lengths.runtimes import Sample, Traits
+from maar.lengths.runtimes import RunSample, Traits
 from maar.model.snapshot import Snapshot
 from maar.registry import catalog
 from maar.testing.builders import cluster, elastic, gang, node
-from maar.web.forecasting.messages import PART, Head, Question, parts_of, read
-from maar.web.forecasting.process import Failed, ask
+from maar.web.forecasting.messages import PART, ForecastQuestion, QuestionHead, parts_of, read
+from maar.web.forecasting.process import ProcessFailed, ask
 from maar.web.forecasting.rolling import answered
 from maar.whatif.edit import Scene
 from maar.whatif.place import place_of, places
@@ -31,18 +31,20 @@ CONFIG = default_config(catalog())
 NOW = 10_000.0
 
 
-def question(jobs: int = 3, budget: float = 60.0, **head: Any) -> Question:
+def question(jobs: int = 3, budget: float = 60.0, **head: Any) -> ForecastQuestion:
     """One node, on which jobs of 100 s run one after the other, the first from 500 s from now."""
     first = gang("first", gpu=8, on=["n1"], promise=600.0, task={"started": NOW - 100.0, "controlled": True})
     others = (gang(f"next-{i:03}", gpu=8, promise=100.0, created=float(i)) for i in range(jobs))
     scene = Scene(cluster(node("n1", gpu=8), first, *others), CONFIG)
-    return Question(Head(NOW, budget, **{"rollouts": 2, **head}), (scene,))
+    return ForecastQuestion(QuestionHead(NOW, budget, **{"rollouts": 2, **head}), (scene,))
 
 
 def test_what_is_sent_is_what_is_read() -> None:
     jobs = [gang(f"g{i}", gpu=1) for i in range(PART + 5)]
     scene = Scene(cluster(node("n1", gpu=8), elastic("e", 1, 4), *jobs), CONFIG)
-    asked = Question(Head(NOW, 5.0), (scene, scene), (Sample(Traits("a", "b"), 5.0),) * 3, {"ns/g1": "vision"})
+    asked = ForecastQuestion(
+        QuestionHead(NOW, 5.0), (scene, scene), (RunSample(Traits("a", "b"), 5.0),) * 3, {"ns/g1": "vision"}
+    )
     past = Submission(5.0, "default", Traits("a", "b"), Asked((Pods(2, (("cpu", 1),)),)), 5.0, 10.0)
     asked = replace(asked, past=(past,) * 2)
     parts = list(parts_of(asked))
@@ -94,7 +96,7 @@ def test_the_time_for_roll_outs_ends() -> None:
 
 
 def test_a_process_without_enough_memory_fails_alone() -> None:
-    with pytest.raises(Failed, match="exit code"):
+    with pytest.raises(ProcessFailed, match="exit code"):
         asyncio.run(ask(question(), memory=60 << 20))
 
 

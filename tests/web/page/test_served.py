@@ -24,7 +24,7 @@ from maar.embedded.parts.kubelets import Kubelets
 from maar.embedded.server import Part
 from maar.kube.kinds import volcano_podgroup
 from maar.web.api.server import PAGE
-from maar.web.forecasting.keeper import Pace
+from maar.web.forecasting.keeper import ForecastPace
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
@@ -131,7 +131,7 @@ def test_a_new_job_appears_and_a_waiting_one_is_explained(running: Running, open
 
 
 def test_forecasts_appear_on_the_page(tmp_path: Path, opened: Open) -> None:
-    running = Running(tmp_path, nodes=1, pace=Pace(every=0.5, soon=0.05, budget=20.0, rollouts=4))
+    running = Running(tmp_path, nodes=1, pace=ForecastPace(every=0.5, soon=0.05, budget=20.0, rollouts=4))
     try:
         web = running.web
         running.run(web.gang(MINE, "runs", 1, gpu=8, on="n0"))

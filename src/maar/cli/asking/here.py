@@ -43,8 +43,8 @@ from maar.web.api.answers import JobAnswer, JobsAnswer, NodesAnswer, QueuesAnswe
 from maar.web.api.question import Question, answered
 from maar.web.forecasting.judging import calibrated
 from maar.web.forecasting.keeper import Latest, categories
-from maar.web.forecasting.messages import Head
-from maar.web.forecasting.messages import Question as Asking
+from maar.web.forecasting.messages import ForecastQuestion as Asking
+from maar.web.forecasting.messages import QuestionHead
 from maar.web.forecasting.rolling import answered as played
 from maar.web.forecasting.view import forecast_view, trusted, with_forecasts, with_shifts
 from maar.whatif.answer import Decided, decided
@@ -144,7 +144,7 @@ class Here:
         view, after = answered(question, self._cluster, self._config, self._now, self.sight, self._beside())
         if question.seconds:
             before = Scene(self._cluster, self._config)
-            head = Head(self._now, question.seconds, adapts=True)
+            head = QuestionHead(self._now, question.seconds, adapts=True)
             answer = played(
                 Asking(head, (before, after), self._learned.samples, self._categories(), self._learned.past)
             )
@@ -173,7 +173,7 @@ class Here:
     def _latest(self, go_on: Callable[[], bool]) -> Latest:
         """The forecast of all jobs, made in this process."""
         learned, scene = self._learned, Scene(self._cluster, self._config)
-        head = Head(self._now, math.inf, ROLLOUTS if learned.samples else FEW, places=True)
+        head = QuestionHead(self._now, math.inf, ROLLOUTS if learned.samples else FEW, places=True)
         answer = played(Asking(head, (scene,), learned.samples, self._categories(), learned.past), go_on)
         (made,) = answer.forecasts
         shown = calibrated(made, {job.key: job for job in self._cluster.jobs}, learned.verdicts)

@@ -11,7 +11,7 @@ from maar.history.address import NONE, read_address
 from maar.history.errors import BadAddress, HistoryError
 from maar.history.forecasts import JUDGED
 from maar.history.store import Store
-from maar.lengths.runtimes import Sample
+from maar.lengths.runtimes import RunSample
 from maar.model.words import count
 from maar.web.forecasting.judging import Verdicts, judged
 from maar.web.forecasting.keeper import SAMPLES, submission_of
@@ -20,7 +20,7 @@ NOTHING = "forecast here: no history (--history), only declared run times count"
 
 
 class Learned(msgspec.Struct, frozen=True):
-    samples: Sequence[Sample] = ()
+    samples: Sequence[RunSample] = ()
     past: Sequence[Submission] = ()
     verdicts: Verdicts = Verdicts()
     note: str = NOTHING

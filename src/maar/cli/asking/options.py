@@ -33,8 +33,8 @@ from maar.model.queues import DEFAULT
 from maar.views.jobs import NoJob
 from maar.views.records import View
 from maar.web.api.answers import JobAnswer, JobsAnswer, NodesAnswer, QueuesAnswer, WhatIfAnswer
-from maar.web.api.question import Question
 from maar.web.api.errors import Refused
+from maar.web.api.question import Question
 from maar.web.api.roots import PREFIX, ROOT
 from maar.whatif.patience import Patience, usual
 

@@ -17,7 +17,7 @@ from rich.table import Table
 from maar.cli.support.output import escaped
 from maar.cli.support.printing import UNWRAPPED, printed
 from maar.model.words import count
-from maar.sim.compare import Entry, Watcher
+from maar.sim.compare import ComparedRun, Watcher
 from maar.sim.report.scales import duration, percent
 from maar.sim.result import JobRecord, Run
 from maar.sim.trace import Trace
@@ -94,7 +94,7 @@ def jobs_text(runs: Sequence[Run], lines: bool) -> str:
 
 
 @contextmanager
-def watching(entries: Sequence[Entry], jobs: int) -> Iterator[Watcher | None]:
+def watching(entries: Sequence[ComparedRun], jobs: int) -> Iterator[Watcher | None]:
     """One progress bar per run with the remaining time; nothing if standard error is not a terminal."""
     if not sys.stderr.isatty():
         yield None

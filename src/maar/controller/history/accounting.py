@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from maar.controller.snapshots.cycle import Cycle
-from maar.controller.writing.resizes import Change
+from maar.controller.writing.resizes import SizeChange
 from maar.history.history import History
 from maar.history.records import RUNS, Event, EventKind
 from maar.kube.picture.elastic_jobs import ElasticJob
@@ -34,7 +34,7 @@ ACCOUNT = "account"
 """In the table of problems: a job whose account could not be kept."""
 
 
-class Life(msgspec.Struct):
+class ElasticLife(msgspec.Struct):
     """One job, up to its last recorded event."""
 
     first: Event
@@ -65,7 +65,7 @@ class Accounting:
         self._last: Cycle | None = None
         self._history = history
         self._clock = clock
-        self._lives: dict[str, Life] = {}
+        self._lives: dict[str, ElasticLife] = {}
         """By UID of the job."""
         self._keys: dict[str, str] = {}
         """From the key of a gang to the UID of its job."""
@@ -129,7 +129,7 @@ class Accounting:
             )  # Earlier seconds are already part of its attained value.
         self._turn(life, workers, at)
 
-    def _begin(self, found: ElasticJob, job: Job, elastic: Elastic) -> Life:
+    def _begin(self, found: ElasticJob, job: Job, elastic: Elastic) -> ElasticLife:
         """The account of a job that this Maar sees for the first time."""
         assert self._last is not None, "a job is seen in a cycle"
         about, shapes = who_is(found.spec, elastic), self._last.snapshot.shapes
@@ -143,7 +143,7 @@ class Accounting:
             about.accelerator,
             gpus_per_worker=max(int(shapes.gpus[shapes.number[elastic.shape]]), 1),
         )
-        life, last = Life(first, job.key), self._history.last(first.job)
+        life, last = ElasticLife(first, job.key), self._history.last(first.job)
         if last is not None and last.uid == first.uid:
             life.workers = last.after if last.kind in RUNS else 0
             life.attained, life.last = last.attained or 0.0, last.at
@@ -153,7 +153,7 @@ class Accounting:
         life.attained = elastic.past.attained
         return life
 
-    def _turn(self, life: Life, workers: int, at: float) -> None:
+    def _turn(self, life: ElasticLife, workers: int, at: float) -> None:
         before = life.workers
         if workers == before:
             return
@@ -169,7 +169,7 @@ class Accounting:
             over = self._is_over(self._lives[uid], now)
         return over
 
-    def _is_over(self, life: Life, now: float) -> bool:
+    def _is_over(self, life: ElasticLife, now: float) -> bool:
         """Whether a job that is no longer elastic has ended, or belongs to another gang now."""
         first = life.first
         if self._keys.get(life.key) == first.uid:
@@ -232,7 +232,7 @@ class Accounting:
 
     # -- completed writes
 
-    def wrote(self, found: ElasticJob, change: Change, work: ChangeJob) -> None:
+    def wrote(self, found: ElasticJob, change: SizeChange, work: ChangeJob) -> None:
         """A new size or a suspension was written to the job's object."""
         life, past = self._lives.get(found.item.metadata.uid), change.past
         if life is None or not life.workers:
@@ -249,7 +249,9 @@ class Accounting:
         if not found.standing.suspended:
             self._turn(self._lives[uid], found.standing.size, self._clock())
 
-    def _record(self, life: Life, kind: EventKind, at: float, before: int = 0, after: int = 0, how: str = "") -> None:
+    def _record(
+        self, life: ElasticLife, kind: EventKind, at: float, before: int = 0, after: int = 0, how: str = ""
+    ) -> None:
         happened = {"kind": kind, "at": at, "before": before, "after": after, "attained": life.attained, "how": how}
         self._history.record(msgspec.structs.replace(life.first, **happened))
 

@@ -28,7 +28,7 @@ FINISHED = (Status.SUCCEEDED, Status.FAILED)
 GONE = (*FINISHED, Status.RELEASING)
 
 
-class Life(msgspec.Struct):
+class GangLife(msgspec.Struct):
     """One gang, up to now."""
 
     first: Event
@@ -55,9 +55,9 @@ class GangAccounting:
     def __init__(self, picture: Picture, history: History) -> None:
         self._picture = picture
         self._history = history
-        self._lives: dict[str, Life] = {}
+        self._lives: dict[str, GangLife] = {}
         """By job."""
-        self._left: dict[str, Life] = {}
+        self._left: dict[str, GangLife] = {}
         """Gangs without pods or group whose owner's object is still there, by uid."""
         self._elastic: set[str] = set()
         self._evicted: set[str] = set()
@@ -122,13 +122,13 @@ class GangAccounting:
             failed = any(task.status is Status.FAILED for task in tasks)
             self._end(life, FAILED if failed else COMPLETED, now)
 
-    def _begin(self, job: Job, tasks: tuple[Task, ...]) -> Life:
+    def _begin(self, job: Job, tasks: tuple[Task, ...]) -> GangLife:
         """The account of a gang that this Maar sees for the first time."""
         named = name_and_uid(self._picture.owner_of(job.key))
         namespace, _, name = job.key.partition("/")
         accelerator = accelerator_of(tasks)
         first = Event(namespace, name, EventKind.SUBMITTED, job.created, job.uid, accelerator=accelerator)
-        life = Life(first, named, last=job.created)
+        life = GangLife(first, named, last=job.created)
         last = self._history.last(job.key)
         if last is not None and last.uid == job.uid:
             life.told = last.after if last.kind in RUNS else 0
@@ -141,13 +141,13 @@ class GangAccounting:
             self._record(life, EventKind.SUBMITTED, job.created)
         return life
 
-    def _is_over_now(self, life: Life, now: float) -> bool:
+    def _is_over_now(self, life: GangLife, now: float) -> bool:
         over = True
         with self._picture.problems.isolated(ACCOUNT, life.first.job):
             over = self._is_over(life, now)
         return over
 
-    def _is_over(self, life: Life, now: float) -> bool:
+    def _is_over(self, life: GangLife, now: float) -> bool:
         """Whether a gang without pods and group has ended. Its owner's object may say it later than its pods."""
         end = self._picture.owners.end_of(life.first.namespace, *life.owner)
         if end is not None:
@@ -156,12 +156,12 @@ class GangAccounting:
             self._record(life, EventKind.STOPPED, now)
         return end is not None
 
-    def _end(self, life: Life, how: str, at: float) -> None:
+    def _end(self, life: GangLife, how: str, at: float) -> None:
         if not life.over:
             life.over = True
             self._record(life, EventKind.ENDED, at, how=how)
 
-    def _record(self, life: Life, kind: EventKind, at: float, after: int = 0, how: str = "") -> None:
+    def _record(self, life: GangLife, kind: EventKind, at: float, after: int = 0, how: str = "") -> None:
         before, life.told = life.told, after
         if kind is EventKind.STARTED:
             life.over = False

@@ -19,7 +19,7 @@ from maar.history.history import History
 from maar.kube.picture.owners import Owner
 from maar.kube.picture.picture import Picture
 from maar.kube.read.knowledge import Learnt, Who
-from maar.lengths.runtimes import Work
+from maar.lengths.runtimes import WorkOnOne
 from maar.lengths.traits import traits_of
 from maar.model.jobs import Job
 from maar.model.lengths import Estimate
@@ -47,7 +47,7 @@ def _length(history: History, who: Who, points: tuple[tuple[int, float], ...]) -
     traits = replace(who.traits, category=scoped(who.namespace, who.category))
     speeds: list[float] = curve(dict(points)).values(who.most).tolist()
     each = who.traits.gpus // max(who.requested, 1)
-    return history.run_times.estimate(traits, Work(tuple(speeds), each, who.requested))
+    return history.run_times.estimate(traits, WorkOnOne(tuple(speeds), each, who.requested))
 
 
 def length_of(history: History, picture: Picture, job: Job, tasks: tuple[Task, ...]) -> Estimate | None:

@@ -13,9 +13,9 @@ from maar.controller.history.accounting import ACCOUNT, accelerator_of
 from maar.controller.history.knowledge import stated_category
 from maar.controller.snapshots.cycle import Cycle
 from maar.forecast.arrivals import Asked, asked_by
-from maar.forecast.start import State, begin
+from maar.forecast.start import StartState, begin
 from maar.history.history import History
-from maar.history.records import Run
+from maar.history.records import FinishedRun
 from maar.kube.kinds.kind import COMPLETED, DELETED, FAILED
 from maar.kube.picture.owners import name_and_uid
 from maar.kube.picture.picture import Picture
@@ -27,7 +27,7 @@ LONGEST = 4096
 """The most bytes that are kept of what a job asked for. A gang of many different pods is not kept. Tuned by hand."""
 
 
-class Life(msgspec.Struct):
+class RunLife(msgspec.Struct):
     """One job that has not ended."""
 
     job: str
@@ -57,9 +57,9 @@ class Runs:
     def __init__(self, picture: Picture, history: History) -> None:
         self._picture = picture
         self._history = history
-        self._lives: dict[str, Life] = {}
+        self._lives: dict[str, RunLife] = {}
         """By job."""
-        self._left: dict[str, Life] = {}
+        self._left: dict[str, RunLife] = {}
         """Jobs without pods or group whose owner's object is still there, by uid."""
         self._begun = False
 
@@ -96,7 +96,7 @@ class Runs:
         found = begin(job, tasks, now, stated_category(self._picture, job.key))
         life.count(now)
         life.speed = 0.0
-        if found.state is State.OVER:
+        if found.state is StartState.OVER:
             began = [task.started for task in tasks if task.started is not None]
             if life.started is None and began and not is_new:  # it started and ended between two cycles
                 life.started, life.traits, life.asked = min(began), found.traits, asked_by(job, tasks)
@@ -104,7 +104,7 @@ class Runs:
             failed = any(task.status is Status.FAILED for task in tasks)
             self._end(life, FAILED if failed else COMPLETED, now)
             self._lives[job.key] = self._life(job, tasks)  # its owner may start it again
-        elif found.state is State.RUNNING:
+        elif found.state is StartState.RUNNING:
             bound = [task for task in tasks if task.status is Status.BOUND]
             if life.started is None:
                 life.started = min(min((t.started for t in bound if t.started is not None), default=now), now)
@@ -113,24 +113,24 @@ class Runs:
                 life.traits, life.asked = found.traits, asked_by(job, tasks)
             life.speed = found.speeds[found.size] / found.reference
 
-    def _life(self, job: Job, tasks: tuple[Task, ...]) -> Life:
+    def _life(self, job: Job, tasks: tuple[Task, ...]) -> RunLife:
         named = name_and_uid(self._picture.owner_of(job.key))
-        return Life(job.key, job.uid, job.queue, job.created, named, accelerator_of(tasks))
+        return RunLife(job.key, job.uid, job.queue, job.created, named, accelerator_of(tasks))
 
-    def _is_over(self, life: Life, now: float) -> bool:
+    def _is_over(self, life: RunLife, now: float) -> bool:
         """Whether a job without pods and group has ended. Its owner's object may say it later than its pods."""
         end = self._picture.owners.end_of(life.job.partition("/")[0], *life.owner)
         if end is not None:
             self._end(life, end.how, life.last)
         return end is not None
 
-    def _end(self, life: Life, how: str, at: float) -> None:
+    def _end(self, life: RunLife, how: str, at: float) -> None:
         if life.started is None or life.seconds <= 0.0:
             return
         namespace, _, name = life.job.partition("/")
         traits = life.traits
         self._history.finished(
-            Run(
+            FinishedRun(
                 namespace,
                 name,
                 life.uid,

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from maar.config.config import Metrics, Source
+from maar.config.config import LoadOrigin, Metrics
 from maar.kube.client.access import Access
 from maar.kube.client.errors import NotFound
 from maar.kube.client.reader import Reader
@@ -68,11 +68,11 @@ def open_source(metrics: Metrics, api: Reader) -> LoadSource | None:
     match metrics.source:
         case None:
             return None
-        case Source.PROMETHEUS:
+        case LoadOrigin.PROMETHEUS:
             return Prometheus(metrics.address, metrics.insecure)
-        case Source.ADAPTOR:
+        case LoadOrigin.ADAPTOR:
             return CustomMetrics(api)
-        case Source.METRICS_SERVER:
+        case LoadOrigin.METRICS_SERVER:
             return MetricsServer(api)
 
 

@@ -15,10 +15,10 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from maar.controller.reporting.write_rates import Bucket
+from maar.controller.reporting.write_rates import WriteTokens
 from maar.kube.kinds.status import Tally
+from maar.kube.picture.job_objects import NotedObject, Subject
 from maar.kube.picture.picture import PodGroup
-from maar.kube.picture.job_objects import Place, Subject
 from maar.kube.wire import annotations as known
 from maar.kube.wire.pods import NO_CONDITION, PodCondition
 from maar.kube.write.status import waits
@@ -95,7 +95,7 @@ class Record(msgspec.Struct, frozen=True):
     """When the verdict has held long enough to be written."""
     stood: bool = False
     """Whether it was."""
-    bucket: Bucket | None = None
+    bucket: WriteTokens | None = None
     """Tokens for changes; full if it is missing."""
     held_until: float | None = None
     """When a change is written for which there is no token now."""
@@ -128,7 +128,7 @@ class Waiting(msgspec.Struct, frozen=True):
     """The node that is nominated for it."""
 
 
-class Seen(msgspec.Struct, frozen=True):
+class PlannedJob(msgspec.Struct, frozen=True):
     """One job after a plan."""
 
     job: Job
@@ -169,11 +169,11 @@ class Writes(msgspec.Struct, frozen=True):
     """Whether the group's status says from now on that it is admitted: an event on the subject says so too."""
     job: str = ""
     """Empty: the writes are about queues."""
-    removes: Place | None = None
+    removes: NotedObject | None = None
     """The object whose note is removed because all of its jobs have gone."""
 
 
-def report(seen: Seen, record: Record, now: float) -> tuple[Writes, Record]:
+def report(seen: PlannedJob, record: Record, now: float) -> tuple[Writes, Record]:
     """The writes that are due, and the record once they are written."""
     record = _with_verdict(seen, record, now)
     standing = record.verdict if record.verdict is not None and now >= record.stands_at else None
@@ -209,7 +209,7 @@ def report(seen: Seen, record: Record, now: float) -> tuple[Writes, Record]:
     )
 
 
-def _with_verdict(seen: Seen, record: Record, now: float) -> Record:
+def _with_verdict(seen: PlannedJob, record: Record, now: float) -> Record:
     if seen.wait is None:
         return replace(record, verdict=None, surplus=frozenset(), in_event="") if seen.looked_at else record
     found, before = verdict(seen.wait.reasons), record.verdict
@@ -229,13 +229,13 @@ def _with_verdict(seen: Seen, record: Record, now: float) -> Record:
 
 def _spend(record: Record, now: float) -> tuple[bool, Record]:
     """Take a token for a change, or say when there is one."""
-    bucket = (record.bucket or Bucket(AT_ONCE, now)).filled(now, AT_ONCE, PER_SECOND)
+    bucket = (record.bucket or WriteTokens(AT_ONCE, now)).filled(now, AT_ONCE, PER_SECOND)
     if bucket.tokens < 1.0:
         return False, replace(record, bucket=bucket, held_until=bucket.next(PER_SECOND))
     return True, replace(record, bucket=bucket.taken())
 
 
-def _is_change(seen: Seen, record: Record, standing: Verdict, pods: dict[str, OnPod], now: float) -> bool:
+def _is_change(seen: PlannedJob, record: Record, standing: Verdict, pods: dict[str, PodTexts], now: float) -> bool:
     """Whether an object shows another verdict."""
     if any(one.is_due and not one.is_first for one in pods.values()):
         return True
@@ -246,7 +246,7 @@ def _is_change(seen: Seen, record: Record, standing: Verdict, pods: dict[str, On
     return record.noted is not None and record.noted[0] != standing.code
 
 
-def _is_stale(seen: Seen, record: Record, standing: Verdict | None, now: float) -> bool:
+def _is_stale(seen: PlannedJob, record: Record, standing: Verdict | None, now: float) -> bool:
     """Whether the owner's object shows this verdict with another text."""
     if standing is None or record.held_until is not None:
         return False
@@ -258,7 +258,7 @@ def _is_stale(seen: Seen, record: Record, standing: Verdict | None, now: float) 
 # -- pods
 
 
-class OnPod(msgspec.Struct, frozen=True):
+class PodTexts(msgspec.Struct, frozen=True):
     """What a pod shows, and what it is to show."""
 
     pod: Waiting
@@ -280,16 +280,16 @@ class OnPod(msgspec.Struct, frozen=True):
         return waits(self.pod.key, self.wanted.condition, self.text, self.pod.created, node)
 
 
-def _pods(seen: Seen, record: Record, standing: Verdict | None) -> dict[str, OnPod]:
+def _pods(seen: PlannedJob, record: Record, standing: Verdict | None) -> dict[str, PodTexts]:
     return {pod.key: _on_pod(seen, pod, record, standing) for pod in seen.waiting}
 
 
-def _on_pod(seen: Seen, pod: Waiting, record: Record, standing: Verdict | None) -> OnPod:
+def _on_pod(seen: PlannedJob, pod: Waiting, record: Record, standing: Verdict | None) -> PodTexts:
     uid, mark = pod.uid, record.pods.get(pod.key)
     if mark is None or mark.uid != uid:
         mark = Mark(uid, "", "", pod.nominated)
     if standing is None:
-        return OnPod(pod, mark, mark, "")
+        return PodTexts(pod, mark, mark, "")
     condition, code, text = _wanted(pod, record, standing)
     wanted = Mark(uid, condition, code, pod.node)
     if not mark.condition:
@@ -298,7 +298,7 @@ def _on_pod(seen: Seen, pod: Waiting, record: Record, standing: Verdict | None) 
         fixed = standing.declared or code != standing.code
         same = shown == condition and (pod.shown.message.startswith(text) or not fixed)
         mark = Mark(uid, shown, code if same else "", pod.nominated)
-    return OnPod(pod, mark, wanted, standing.details if seen.alone and text == standing.text else text)
+    return PodTexts(pod, mark, wanted, standing.details if seen.alone and text == standing.text else text)
 
 
 def _wanted(pod: Waiting, record: Record, standing: Verdict) -> tuple[str, str, str]:
@@ -321,7 +321,7 @@ def _node_of(pod: Waiting, record: Record) -> str:
 # -- the note to the owner
 
 
-def _with_note(seen: Seen, record: Record, standing: Verdict | None) -> Record:
+def _with_note(seen: PlannedJob, record: Record, standing: Verdict | None) -> Record:
     if seen.subject is None or seen.subject.note is None:
         return replace(record, noted=None)
     shown = seen.subject.note.shown
@@ -332,7 +332,7 @@ def _with_note(seen: Seen, record: Record, standing: Verdict | None) -> Record:
     return replace(record, noted=("", shown)) if record.verdict is None and seen.looked_at else record
 
 
-def _note(seen: Seen, record: Record, standing: Verdict | None, allowed: bool) -> tuple[Patch | None, Record]:
+def _note(seen: PlannedJob, record: Record, standing: Verdict | None, allowed: bool) -> tuple[Patch | None, Record]:
     if record.noted is None or seen.subject is None or seen.subject.note is None:
         return None, record
     code, text = record.noted
@@ -352,7 +352,7 @@ def _note(seen: Seen, record: Record, standing: Verdict | None, allowed: bool) -
 # -- the group
 
 
-def _with_group(seen: Seen, record: Record, standing: Verdict | None, now: float) -> Record:
+def _with_group(seen: PlannedJob, record: Record, standing: Verdict | None, now: float) -> Record:
     """The record with what the group already shows, if nothing was written to it yet."""
     group = None if seen.subject is None else seen.subject.group
     if group is None:
@@ -375,13 +375,13 @@ def _with_group(seen: Seen, record: Record, standing: Verdict | None, now: float
     return replace(record, in_status=standing.code, details=shown or "") if same else record
 
 
-def _tells_phase(seen: Seen, record: Record, group: PodGroup, now: float) -> bool:
+def _tells_phase(seen: PlannedJob, record: Record, group: PodGroup, now: float) -> bool:
     """Whether the group's status is to show its phase, not why it waits."""
     admits = record.admission is not None and (_is_awaited(group) or now >= record.admission.due)
     return admits or seen.phase in (Phase.RUNNING, Phase.COMPLETED)
 
 
-def _shows_reason(seen: Seen, record: Record, now: float) -> bool:
+def _shows_reason(seen: PlannedJob, record: Record, now: float) -> bool:
     """Whether the group's status is to show why it waits."""
     group = None if seen.subject is None else seen.subject.group
     if group is None or group.kind.status.says_why is None:
@@ -390,7 +390,7 @@ def _shows_reason(seen: Seen, record: Record, now: float) -> bool:
 
 
 def _group_status(
-    seen: Seen, record: Record, standing: Verdict | None, allowed: bool, now: float
+    seen: PlannedJob, record: Record, standing: Verdict | None, allowed: bool, now: float
 ) -> tuple[Patch | None, Record]:
     subject = seen.subject
     if subject is None or (group := subject.group) is None:
@@ -416,7 +416,7 @@ def _group_status(
     return Patch(subject.resource.path(item.namespace, item.name, rules.sub), {"status": status}, rules.patch), record
 
 
-def _admission(seen: Seen, record: Record, group: PodGroup, now: float) -> Admission | None:
+def _admission(seen: PlannedJob, record: Record, group: PodGroup, now: float) -> Admission | None:
     """The admission that is still to be written.
 
     Most groups that are created together with their pods run a moment later: the delay saves one write for each.

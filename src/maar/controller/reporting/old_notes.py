@@ -8,10 +8,10 @@ turns.
 from __future__ import annotations
 
 from maar.controller.reporting.write_rates import Pace
+from maar.kube.picture.job_objects import NotedObject
 from maar.kube.picture.picture import Picture
-from maar.kube.picture.job_objects import Place
 from maar.kube.wire import annotations as known
-from maar.kube.write.turns import Turns, tenant_of
+from maar.kube.write.turns import TenantTurns, tenant_of
 from maar.kube.write.work import Patch
 
 AFTER = 5.0
@@ -24,12 +24,12 @@ class Removals:
     """The objects that have a note, and those of them whose jobs have all gone."""
 
     def __init__(self) -> None:
-        self._shown: dict[str, Place] = {}
+        self._shown: dict[str, NotedObject] = {}
         """By the path of the object."""
         self._due: dict[str, float] = {}
         self._pace = Pace(1.0)
 
-    def shows(self, path: str, place: Place | None) -> None:
+    def shows(self, path: str, place: NotedObject | None) -> None:
         """An object has a note, or none any more. A job writes to it, so its note is not removed here."""
         self._due.pop(path, None)
         if place is None:
@@ -42,14 +42,14 @@ class Removals:
         if path in self._shown:
             self._due[path] = now + AFTER
 
-    def failed(self, path: str, place: Place, again_at: float) -> None:
+    def failed(self, path: str, place: NotedObject, again_at: float) -> None:
         """A note could not be removed; it is tried again, unless a job has come back."""
         if path not in self._shown:
             self._shown[path], self._due[path] = place, again_at
 
-    def take(self, picture: Picture, now: float) -> list[tuple[Patch, Place]]:
+    def take(self, picture: Picture, now: float) -> list[tuple[Patch, NotedObject]]:
         """The notes that are removed now."""
-        due: Turns[str] = Turns()
+        due: TenantTurns[str] = TenantTurns()
         for path in (path for path, at in self._due.items() if now >= at):
             due.put(tenant_of(path), path)
         if not due or not self._pace.take(now):
@@ -68,7 +68,7 @@ class Removals:
         return max(min(self._due.values()), self._pace.due()) if self._due else None
 
 
-def _is_stranded(picture: Picture, place: Place) -> bool:
+def _is_stranded(picture: Picture, place: NotedObject) -> bool:
     """Whether an object is still there and no other part of Maar writes its note."""
     item = picture.objects.of(place.kind).get(place.key)
     if item is None or item.metadata.uid != place.uid or item.metadata.deletion_timestamp is not None:

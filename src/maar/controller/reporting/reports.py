@@ -19,19 +19,19 @@ import msgspec
 from msgspec.structs import replace
 
 from maar.controller.reporting.backlog import Backlog
-from maar.controller.reporting.write_rates import Pace
+from maar.controller.reporting.job_reports import STANDS, PlannedJob, Record, Waiting, Writes, report
+from maar.controller.reporting.note_writers import Tellers
 from maar.controller.reporting.old_notes import Removals
 from maar.controller.reporting.pod_counts import MOMENT, Tallies, tally
-from maar.controller.reporting.note_writers import Tellers
-from maar.controller.reporting.job_reports import STANDS, Record, Seen, Waiting, Writes, report
+from maar.controller.reporting.write_rates import Pace
 from maar.controller.snapshots.cache import Cache
 from maar.controller.snapshots.cycle import Cycle
 from maar.kube.kinds.cluster import PODS, QUEUES
 from maar.kube.kinds.status import Tally
 from maar.kube.picture.job_objects import Subject, subject_of
 from maar.kube.wire import annotations as known
-from maar.kube.write.status import QueueShows, QueueStatus
-from maar.kube.write.turns import Turns
+from maar.kube.write.status import QueueShows, QueueStatuses
+from maar.kube.write.turns import TenantTurns
 from maar.kube.write.work import Patch
 from maar.model.codes import UNSCHEDULABLE
 from maar.model.jobs import Job, Phase
@@ -82,7 +82,7 @@ class Reports:
         """What objects would say about each waiting job, after the last decision about it."""
         self._due: dict[str, float] = {}
         """When a write is due because of time alone, by job."""
-        self._stale: Turns[str] = Turns()
+        self._stale: TenantTurns[str] = TenantTurns()
         """Jobs whose details are to be refreshed."""
         self._news: dict[str, News] = {}
         """Jobs to look at."""
@@ -101,7 +101,7 @@ class Reports:
         """Jobs that write the note on their object from now on."""
         self.now = 0.0
         """The time of the last cycle."""
-        self._queues = QueueStatus()
+        self._queues = QueueStatuses()
         self._queues_since: float | None = None
         self._queues_due: float | None = None
         self._unfinished = 0
@@ -242,7 +242,7 @@ class Reports:
         """Whether objects would say the same as the last time: then nothing is written about the job."""
         return self._waits.get(wait.job) == _print(wait)
 
-    def _keep(self, key: str, record: Record, seen: Seen, now: float) -> None:
+    def _keep(self, key: str, record: Record, seen: PlannedJob, now: float) -> None:
         self._records[key] = record
         self._found.pop(key, None)
         if seen.subject is not None and (note := seen.subject.note) is not None and note.place is not None:
@@ -312,7 +312,7 @@ class Reports:
             return set()
         return {self._stale.take()}
 
-    def _seen(self, job: Job, news: News) -> Seen:
+    def _seen(self, job: Job, news: News) -> PlannedJob:
         cache, wait = self._cache, news.wait
         subject = subject_of(cache.picture, cache.latest, job.key)
         subject = self._only_teller(
@@ -320,7 +320,7 @@ class Reports:
         )
         waits = wait is not None or job.key in self._waits
         alone = subject is not None and subject.tells.kind == PODS.resource.kind and cache.picture.is_alone(job.key)
-        return Seen(
+        return PlannedJob(
             job,
             _phase_after(cache, job, self._plan, news.admitted),
             subject,

@@ -9,18 +9,18 @@ from __future__ import annotations
 import msgspec
 
 
-class Bucket(msgspec.Struct, frozen=True):
+class WriteTokens(msgspec.Struct, frozen=True):
     """Tokens at a moment."""
 
     tokens: float
     at: float
 
-    def filled(self, now: float, most: float, per_second: float) -> Bucket:
+    def filled(self, now: float, most: float, per_second: float) -> WriteTokens:
         """The bucket at a later moment. A clock that was set back adds nothing."""
-        return Bucket(min(self.tokens + max(now - self.at, 0.0) * per_second, most), now)
+        return WriteTokens(min(self.tokens + max(now - self.at, 0.0) * per_second, most), now)
 
-    def taken(self) -> Bucket:
-        return Bucket(self.tokens - 1.0, self.at)
+    def taken(self) -> WriteTokens:
+        return WriteTokens(self.tokens - 1.0, self.at)
 
     def next(self, per_second: float) -> float:
         """When the bucket has a token."""

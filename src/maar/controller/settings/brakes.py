@@ -25,8 +25,8 @@ from maar.model.reasons import Reason
 from maar.model.snapshot import Snapshot
 from maar.model.words import count as counted
 from maar.model.words import unknown
-from maar.session.memory import ROUND
 from maar.session.binds_over_limit import uncovered
+from maar.session.memory import ROUND
 
 logger = logging.getLogger("maar.brakes")
 

@@ -11,11 +11,11 @@ from dataclasses import InitVar, dataclass, field
 import numpy as np
 
 from maar.controller.shards.holding import Holding
-from maar.controller.shards.moving import Moves, Sent
+from maar.controller.shards.moving import Moves, SentMoves
 from maar.controller.shards.objects import ShardObjects
 from maar.controller.snapshots.cache import Cache
 from maar.controller.snapshots.cycle import Cycle
-from maar.controller.snapshots.own import EVERYTHING, Own
+from maar.controller.snapshots.own import EVERYTHING, OwnPart
 from maar.kube.client.api import Api
 from maar.kube.kinds.cluster import SHARD_MAPS, SHARDS
 from maar.kube.read.shards import MAP_NAME, BrokenMap, shard_number, wants_of, wire_wants
@@ -38,7 +38,7 @@ class Shards:
 
     api: InitVar[Api]
     _cache: Cache
-    sent: InitVar[Sent]
+    sent: InitVar[SentMoves]
     _list_pods: Callable[[], Awaitable[None]]
     _trigger: Callable[[], None]
     _rack_label: str = ""
@@ -59,7 +59,7 @@ class Shards:
     moves: Moves = field(init=False)
     objects: ShardObjects = field(init=False)
 
-    def __post_init__(self, api: Api, sent: Sent) -> None:
+    def __post_init__(self, api: Api, sent: SentMoves) -> None:
         self.moves = Moves(api, self.holding, sent, self._map_changed)
         self.objects = ShardObjects(api, self.holding)
 
@@ -117,7 +117,7 @@ class Shards:
             self._cache.decide_for(EVERYTHING)
         else:
             own = own_jobs(snapshot, standing.uses, standing.queues)
-            self._cache.decide_for(Own(own, table.number, standing.queues - standing.leaving, standing.uses))
+            self._cache.decide_for(OwnPart(own, table.number, standing.queues - standing.leaving, standing.uses))
         return standing
 
     def _others(self) -> list[Want]:

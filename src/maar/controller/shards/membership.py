@@ -25,7 +25,7 @@ from maar.kube.client.errors import AlreadyExists, ApiError, Conflict, NotFound
 from maar.kube.read.shards import BrokenMap
 from maar.kube.wire.annotations import SPARE
 from maar.kube.wire.api_resources import LEASES
-from maar.kube.write.leases import Claims, LeaderElection
+from maar.kube.write.leases import LeaderElection, LeaseClaims
 from maar.kube.write.shards import StoredMap, create_map, read_map, write_map
 from maar.shards.map import ShardMap
 from maar.shards.slots import SLOTS
@@ -39,7 +39,7 @@ PATIENCE = 4 / 15
 """For this share of the lease time, a process that has a shard leaves a free one to processes without any, which try at
 the moment when a lease ends. Tuned by hand: twice the time between two tries of a candidate."""
 
-Candidate = Callable[[int, Claims], LeaderElection]
+Candidate = Callable[[int, LeaseClaims], LeaderElection]
 """Makes the candidate for the Lease of a shard."""
 
 
@@ -70,10 +70,10 @@ class Membership:
     """The last take-overs: shard, announced writes that were fenced, seconds."""
     taken: Counter[int] = field(default_factory=Counter)
     """How often this process has taken each shard."""
-    _claims: Claims = field(init=False)
+    _claims: LeaseClaims = field(init=False)
 
     def __post_init__(self) -> None:
-        self._claims = Claims(self.lease_seconds * PATIENCE)
+        self._claims = LeaseClaims(self.lease_seconds * PATIENCE)
         self._shards.on_map.append(self._bell.set)
 
     async def run(self) -> None:

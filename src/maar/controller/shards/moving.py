@@ -19,7 +19,7 @@ from maar.kube.client.errors import ApiError, Conflict, NotLeading
 from maar.kube.read.shards import BrokenMap
 from maar.kube.write.shards import read_map, write_map
 from maar.shards.map import ShardMap
-from maar.shards.proposals import Proposals, Why
+from maar.shards.proposals import ProposalReason, Proposals
 from maar.shards.shard import Lend
 from maar.shards.slots import slot_of
 
@@ -33,7 +33,7 @@ class LostShard(Exception):
     """Another process has taken over a shard of this one."""
 
 
-class Sent(Protocol):
+class SentMoves(Protocol):
     """What this process has sent and not settled."""
 
     def nodes_in_use(self) -> set[str]:
@@ -46,7 +46,7 @@ class Sent(Protocol):
 class Moves:
     """Everything that this process gives away."""
 
-    def __init__(self, api: Api, holding: Holding, sent: Sent, seen: Callable[[], None]) -> None:
+    def __init__(self, api: Api, holding: Holding, sent: SentMoves, seen: Callable[[], None]) -> None:
         """`seen` is called after a new version of the map."""
         self._api = api
         self._holding = holding
@@ -69,7 +69,7 @@ class Moves:
         nodes = {lend.node: lend.to for lend in lends if not owners.full or _goes_home(lend, owners)}
         for move in proposed.nodes:
             # The end of a loan is decided in a step, unless its shard ends.
-            if move.owner in held and (move.why is Why.GONE or move.owner >= owners.shards):
+            if move.owner in held and (move.why is ProposalReason.GONE or move.owner >= owners.shards):
                 nodes.setdefault(move.node, move.to)
         nodes = {node: to for node, to in nodes.items() if owners.owner_of(node) in held and owners.knows(to)}
         slots = {move.slot: move for move in proposed.slots if move.owner in held}

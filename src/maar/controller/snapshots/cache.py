@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from maar.controller.snapshots import isolation
 from maar.controller.snapshots.cycle import Cycle
 from maar.controller.snapshots.isolation import JOB, Suspect
-from maar.controller.snapshots.own import EVERYTHING, Own
+from maar.controller.snapshots.own import EVERYTHING, OwnPart
 from maar.controller.snapshots.pool_times import PoolTimes
 from maar.kube.picture.assumed import Assumed
 from maar.kube.picture.picture import Picture
@@ -128,7 +128,7 @@ class Cache:
         self._keep_resting(frozenset(self.changed))
         return self._snapshot
 
-    def decide_for(self, own: Own) -> None:
+    def decide_for(self, own: OwnPart) -> None:
         """Other processes decide for everything else in the last snapshot."""
         self.own = own
 

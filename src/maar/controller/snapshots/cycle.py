@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from maar.controller.snapshots.own import EVERYTHING, Own
+from maar.controller.snapshots.own import EVERYTHING, OwnPart
 from maar.model.plan import Plan, Wait
 from maar.model.snapshot import Changed, Snapshot
 from maar.model.tasks import Task
@@ -40,7 +40,7 @@ class Cycle(msgspec.Struct, frozen=True):
     """Whether nodes or queues changed, or this is the first cycle: anything may be different."""
     pods: Mapping[str, Task] = NOTHING
     """The pods that the plan binds, evicts, nominates or ungates, as the snapshot has them."""
-    own: Own = EVERYTHING
+    own: OwnPart = EVERYTHING
 
     def everything(self) -> dict[str, Changed]:
         """All jobs, as `changed` has those that changed."""

@@ -19,7 +19,7 @@ from maar.model.queues import Queue
 from maar.model.shapes import Shape
 from maar.model.snapshot import Budget, Changed, Cluster
 from maar.model.tasks import Status, Task
-from maar.model.volumes import Room
+from maar.model.volumes import VolumeRoom
 
 MOST = 16
 """Culprits that are searched for one by one; tuned by hand."""
@@ -143,9 +143,11 @@ def _bare_queue(queue: Queue, reason: str) -> Queue:
     )
 
 
-def _no_room(room: Room) -> Room:
+def _no_room(room: VolumeRoom) -> VolumeRoom:
     """No node takes another volume, because how many it can take is not known."""
-    return Room(room.name, room.code, f"left out for volumes of `{room.name}` because of a bug", others=0, total=0)
+    return VolumeRoom(
+        room.name, room.code, f"left out for volumes of `{room.name}` because of a bug", others=0, total=0
+    )
 
 
 def bare_job(job: Job, tasks: Collection[Task], reason: str) -> tuple[Job, tuple[Task, ...]]:

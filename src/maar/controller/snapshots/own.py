@@ -10,7 +10,7 @@ from maar.model.resources import Mask
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Own:
+class OwnPart:
     """The part of a cluster that a process decides for; `None`: all of it."""
 
     jobs: Mask | None = None
@@ -46,4 +46,4 @@ class Own:
         return has[fact.about](fact.key)
 
 
-EVERYTHING = Own()
+EVERYTHING = OwnPart()

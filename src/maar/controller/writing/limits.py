@@ -18,14 +18,14 @@ from maar.model.snapshot import Snapshot
 from maar.session.state import queue_sums
 
 
-class Write(NamedTuple):
+class LimitedWrite(NamedTuple):
     """A write that takes or frees room in a queue: to a pod, or to an elastic job."""
 
     pod: str = ""
     job: str = ""
 
 
-class User(NamedTuple):
+class QueueUser(NamedTuple):
     """What a write takes or frees."""
 
     queues: frozenset[str]
@@ -51,11 +51,11 @@ class LimitedWrites:
     _bind: Callable[[str, str, str], None]
     _drop: Callable[[str], None]
     _grow: Callable[[str, bool], None]
-    _freeing: dict[Write, User] = field(default_factory=dict)
+    _freeing: dict[LimitedWrite, QueueUser] = field(default_factory=dict)
     """Writes that are not answered. Snapshots count workers that leave, but not evicted pods."""
-    _asked: Counter[Write] = field(default_factory=Counter)
+    _asked: Counter[LimitedWrite] = field(default_factory=Counter)
     """How many answers are missing: a job may shrink again before the first one."""
-    _waits: dict[Write, frozenset[Write]] = field(default_factory=dict)
+    _waits: dict[LimitedWrite, frozenset[LimitedWrite]] = field(default_factory=dict)
     """Writes to those that must be accepted first."""
     _held: dict[str, Held] = field(default_factory=dict)
     """Pods that would be bound now."""
@@ -69,11 +69,11 @@ class LimitedWrites:
         limits = {queue.name: queue.capability for queue in snapshot.queues.queues if queue.capability}
         if not limits:
             return
-        freeing = {Write(pod=evict.task): _pod(snapshot, evict.task, limits) for evict in plan.evict}
-        freeing |= {Write(job=job): _job(snapshot, job, 0, limits) for job in smaller}
+        freeing = {LimitedWrite(pod=evict.task): _pod(snapshot, evict.task, limits) for evict in plan.evict}
+        freeing |= {LimitedWrite(job=job): _job(snapshot, job, 0, limits) for job in smaller}
         freeing = {write: user for write, user in freeing.items() if user.queues}
-        taking = {Write(pod=bind.task): _pod(snapshot, bind.task, limits) for bind in plan.bind}
-        taking |= {Write(job=job): _job(snapshot, job, more, limits) for job, more in _larger(plan)}
+        taking = {LimitedWrite(pod=bind.task): _pod(snapshot, bind.task, limits) for bind in plan.bind}
+        taking |= {LimitedWrite(job=job): _job(snapshot, job, more, limits) for job, more in _larger(plan)}
         self._find(snapshot, limits, freeing, taking)
         self._freeing.update(freeing)
         self._asked.update(freeing.keys())
@@ -82,8 +82,8 @@ class LimitedWrites:
         self,
         snapshot: Snapshot,
         limits: dict[str, dict[str, int]],
-        new: dict[Write, User],
-        taking: dict[Write, User],
+        new: dict[LimitedWrite, QueueUser],
+        taking: dict[LimitedWrite, QueueUser],
     ) -> None:
         """Which of the writes that take room must wait. More may wait than need to, because each answer comes soon."""
         freeing = self._freeing | new
@@ -105,24 +105,24 @@ class LimitedWrites:
 
     def holds(self, pod: str, uid: str, node: str) -> bool:
         """Whether the bind of a pod waits; then it is sent later, or dropped."""
-        if Write(pod=pod) not in self._waits:
+        if LimitedWrite(pod=pod) not in self._waits:
             return False
         self._held[pod] = Held(uid, node)
         return True
 
     def holds_job(self, job: str) -> bool:
         """Whether an elastic job may not grow yet; `grow` is called later."""
-        return Write(job=job) in self._waits
+        return LimitedWrite(job=job) in self._waits
 
     def evicted(self, pod: str, accepted: bool) -> None:
         """The eviction of a pod was accepted, or refused for good."""
-        self._answered(Write(pod=pod), accepted)
+        self._answered(LimitedWrite(pod=pod), accepted)
 
     def shrunk(self, job: str, accepted: bool) -> None:
         """The smaller size of a job was written, or refused."""
-        self._answered(Write(job=job), accepted)
+        self._answered(LimitedWrite(job=job), accepted)
 
-    def _answered(self, first: Write, accepted: bool) -> None:
+    def _answered(self, first: LimitedWrite, accepted: bool) -> None:
         if first not in self._freeing:
             return
         self._asked[first] -= 1
@@ -139,7 +139,7 @@ class LimitedWrites:
             del self._waits[write]
             self._let_go(write, accepted)
 
-    def _let_go(self, write: Write, accepted: bool) -> None:
+    def _let_go(self, write: LimitedWrite, accepted: bool) -> None:
         held = self._held.pop(write.pod, None)
         if write.job:
             self._grow(write.job, accepted)
@@ -161,18 +161,18 @@ def _larger(plan: Plan) -> Iterator[tuple[str, int]]:
     yield from ((change.job, change.size) for change in plan.resume)
 
 
-def _pod(snapshot: Snapshot, task: str, limited: Container[str]) -> User:
+def _pod(snapshot: Snapshot, task: str, limited: Container[str]) -> QueueUser:
     tasks = snapshot.tasks
     row = tasks.number[task]
     above = _above(snapshot, int(tasks.job[row]), limited)
-    return User(above, Counter(dict(tasks.tasks[row].shape.requests)))
+    return QueueUser(above, Counter(dict(tasks.tasks[row].shape.requests)))
 
 
-def _job(snapshot: Snapshot, key: str, more: int, limited: Container[str]) -> User:
+def _job(snapshot: Snapshot, key: str, more: int, limited: Container[str]) -> QueueUser:
     row = snapshot.jobs.number[key]
     elastic = snapshot.jobs.jobs[row].elastic
     requests = () if elastic is None else elastic.shape.requests
-    return User(_above(snapshot, row, limited), Counter({name: n * more for name, n in requests}))
+    return QueueUser(_above(snapshot, row, limited), Counter({name: n * more for name, n in requests}))
 
 
 def _above(snapshot: Snapshot, job: int, limited: Container[str]) -> frozenset[str]:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import msgspec
 
 from maar.controller.snapshots.cycle import Cycle
-from maar.controller.snapshots.own import Own
+from maar.controller.snapshots.own import OwnPart
 from maar.controller.snapshots.pool_times import PoolTimes
 from maar.kube.kinds.cluster import NODES as NODES_KIND
 from maar.kube.kinds.cluster import QUEUES as QUEUES_KIND
@@ -44,7 +44,7 @@ EMPTY = (NO_FACTS, stored.write_state(stored.State()))
 """What a missing entry with facts, and a missing one with the rest, stand for."""
 
 
-class Sent(NamedTuple):
+class SentWrite(NamedTuple):
     """A write that no watch has shown yet."""
 
     text: str
@@ -54,7 +54,7 @@ class Sent(NamedTuple):
     """When to try again, if nothing has changed."""
 
 
-class Notes(NamedTuple):
+class ObjectNotes(NamedTuple):
     """The annotations that an object should have, and those that it shows."""
 
     wanted: dict[str, str | None]
@@ -74,10 +74,10 @@ class Memory:
     """The entry of this Maar."""
     _shard: int = 0
     _in_flight: bool = False
-    _sent: Sent | None = None
+    _sent: SentWrite | None = None
     _left_out: Counter[str] = field(default_factory=Counter)
     """How many facts did not fit, by where."""
-    _notes: dict[tuple[About, str], Sent] = field(default_factory=dict)
+    _notes: dict[tuple[About, str], SentWrite] = field(default_factory=dict)
     """Changes of annotations that no watch has shown yet, by node or queue."""
     _notes_in_flight: set[tuple[About, str]] = field(default_factory=set)
 
@@ -113,7 +113,7 @@ class Memory:
 
     # -- the ConfigMap
 
-    def _send_state(self, state: stored.State, now: float, own: Own) -> None:
+    def _send_state(self, state: stored.State, now: float, own: OwnPart) -> None:
         seen = self._picture.objects.of(STATE).get(f"{self._namespace}/{STATE.only}")
         data, left_out = stored.entries_of(self._entry, state, stored.others_in(seen, self._entry))
         self._tell_left_out(STATE.only, left_out)
@@ -125,7 +125,7 @@ class Memory:
             return
         if self._in_flight or (self._sent is not None and self._sent.before == version and _is_soon(self._sent, now)):
             return
-        self._in_flight, self._sent = True, Sent(str(data), version, now + PATIENCE)
+        self._in_flight, self._sent = True, SentWrite(str(data), version, now + PATIENCE)
         if seen is None:
             body = CONFIG_MAPS.document({"name": STATE.only, "namespace": self._namespace}, data=data)
             self._submit(Create(CONFIG_MAPS.path(self._namespace), STATE.only, body), self._written)
@@ -138,7 +138,7 @@ class Memory:
             logger.warning("too much to remember in %s: %d facts are forgotten with the next restart", where, count)
         self._left_out[where] = count
 
-    def _ended(self, seen: ConfigMap | None, own: Own) -> dict[str, str]:
+    def _ended(self, seen: ConfigMap | None, own: OwnPart) -> dict[str, str]:
         """Entries of other shards with an election of a job that this process decides for now, without it."""
         if seen is None or own.is_all:
             return {}
@@ -164,30 +164,30 @@ class Memory:
                 continue
             sent, text = self._notes.get(place), str(notes)
             if place not in self._notes_in_flight and (sent is None or sent.text != text or not _is_soon(sent, now)):
-                self._notes[place] = Sent(text, "", now + PATIENCE)
+                self._notes[place] = SentWrite(text, "", now + PATIENCE)
                 self._notes_in_flight.add(place)
                 path = (NODES if place[0] is About.NODE else QUEUES).path(name=place[1])
                 patch = Patch(path, {"metadata": {"annotations": notes}}, "merge")
                 self._submit(patch, partial(self._note_written, place))
 
-    def _wanted(self, cycle: Cycle, facts: dict[tuple[About, str], list[Fact]]) -> dict[tuple[About, str], Notes]:
+    def _wanted(self, cycle: Cycle, facts: dict[tuple[About, str], list[Fact]]) -> dict[tuple[About, str], ObjectNotes]:
         """The annotations that own nodes and queues should have, and those that they show."""
         own, of = cycle.own, self._picture.objects.of
         locks = {lock.node: lock for lock in cycle.plan.locks}
         nodes, queues = of(NODES_KIND), of(QUEUES_KIND)
         named = self._picture.noted.union(locks, (key for about, key in (*facts, *self._notes) if about is About.NODE))
-        found: dict[tuple[About, str], Notes] = {}
+        found: dict[tuple[About, str], ObjectNotes] = {}
         for name in named:
             if name in nodes and own.has_node(name):
                 place = (About.NODE, name)
                 notes = _notes(locks.get(name))
                 if name in cycle.snapshot.nodes.row:  # one that is set aside keeps its facts
                     notes.update(self._noted(place, facts))
-                found[place] = Notes(notes, nodes[name].metadata.annotations)
+                found[place] = ObjectNotes(notes, nodes[name].metadata.annotations)
         for name, queue in queues.items():
             place, shown = (About.QUEUE, name), queue.metadata.annotations
             if (place in facts or known.FACTS in shown or place in self._notes) and own.has_queue(name):
-                found[place] = Notes(self._noted(place, facts), shown)
+                found[place] = ObjectNotes(self._noted(place, facts), shown)
         return found
 
     def _noted(self, place: tuple[About, str], facts: dict[tuple[About, str], list[Fact]]) -> dict[str, str | None]:
@@ -201,7 +201,7 @@ class Memory:
         self._trigger()
 
 
-def _is_soon(sent: Sent, now: float) -> bool:
+def _is_soon(sent: SentWrite, now: float) -> bool:
     """Whether it is too early to write again; a time further away was set before the clock was set back."""
     return now < sent.until <= now + PATIENCE
 

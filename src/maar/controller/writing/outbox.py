@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Callable
 from functools import partial
 
-from maar.controller.reporting.reports import Reports
 from maar.controller.reporting.job_reports import Writes
+from maar.controller.reporting.reports import Reports
 from maar.controller.settings.settings import Settings
 from maar.controller.snapshots.cache import Cache
 from maar.controller.snapshots.cycle import Cycle

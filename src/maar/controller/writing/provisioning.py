@@ -47,7 +47,7 @@ TRY_AGAIN = 60.0
 cycle. Tuned by hand."""
 
 
-class State(enum.Enum):
+class RequestState(enum.Enum):
     """What the autoscaler says about a request."""
 
     ASKED = "Accepted"
@@ -58,11 +58,11 @@ class State(enum.Enum):
     REVOKED = "CapacityRevoked"
 
 
-_LAST_FIRST = (State.REVOKED, State.EXPIRED, State.FAILED, State.PROVISIONED)
+_LAST_FIRST = (RequestState.REVOKED, RequestState.EXPIRED, RequestState.FAILED, RequestState.PROVISIONED)
 """Conditions stay when others are added, so the one that comes last in the life of a request counts."""
 
 
-class Asked(msgspec.Struct, frozen=True):
+class SeenRequest(msgspec.Struct, frozen=True):
     """A request as last seen."""
 
     name: str
@@ -70,14 +70,14 @@ class Asked(msgspec.Struct, frozen=True):
     demand: str
     sets: int
     class_name: str
-    state: State = State.ASKED
+    state: RequestState = RequestState.ASKED
     since: float = 0.0
     """When it got into this state."""
     message: str = ""
 
     @property
     def is_over(self) -> bool:
-        return self.state in (State.FAILED, State.EXPIRED, State.REVOKED)
+        return self.state in (RequestState.FAILED, RequestState.EXPIRED, RequestState.REVOKED)
 
     @property
     def again_at(self) -> float:
@@ -85,7 +85,7 @@ class Asked(msgspec.Struct, frozen=True):
         return self.since + min(PAUSES[self.state.name] * 2.0 ** min(self.attempt - 1, 20), LONGEST_PAUSE)
 
 
-class Gang(msgspec.Struct, frozen=True):
+class RequestedGang(msgspec.Struct, frozen=True):
     """One gang, and what was asked for it."""
 
     demand: str
@@ -95,7 +95,7 @@ class Gang(msgspec.Struct, frozen=True):
     """Since when it lacks nodes, or no longer does."""
     consumes: Mapping[str, str]
     """Its waiting pods, each with the request that it is annotated with."""
-    asked: tuple[Asked, ...] = ()
+    asked: tuple[SeenRequest, ...] = ()
 
 
 class Steps(msgspec.Struct, frozen=True):
@@ -106,7 +106,7 @@ class Steps(msgspec.Struct, frozen=True):
     annotate: tuple[str, ...] = ()
     """Pods that must name the request `consume`."""
     consume: str = ""
-    withdraw: tuple[Asked, ...] = ()
+    withdraw: tuple[SeenRequest, ...] = ()
     due: float | None = None
     """When to look again because of time alone."""
 
@@ -116,7 +116,7 @@ class Steps(msgspec.Struct, frozen=True):
         return bool(self.consume) and not self.annotate
 
 
-def next_steps(gang: Gang, class_name: str, now: float) -> Steps:
+def next_steps(gang: RequestedGang, class_name: str, now: float) -> Steps:
     """What is to be done now."""
     if not gang.demand:
         return Steps(withdraw=gang.asked)
@@ -150,7 +150,7 @@ class Provisioning:
     """By job: whether it lacks nodes, and since when."""
     _on_its_way: set[str] = field(default_factory=set)
     """Requests and pods whose write is not answered, or answered and not seen yet."""
-    _told: dict[str, State] = field(default_factory=dict)
+    _told: dict[str, RequestState] = field(default_factory=dict)
     """What the owner of a job was last told, by request."""
     _settled: dict[str, str] = field(default_factory=dict)
     """Jobs whose waiting pods all name their request, with its name; empty: no request is made for the job."""
@@ -213,9 +213,9 @@ class Provisioning:
         self._due = min((*dues, *self._again.values()), default=None)
         return before.keys() ^ self._settled.keys()
 
-    def _by_job(self) -> dict[str, list[Asked]]:
+    def _by_job(self) -> dict[str, list[SeenRequest]]:
         """Our requests, by job."""
-        found: dict[str, list[Asked]] = defaultdict(list)
+        found: dict[str, list[SeenRequest]] = defaultdict(list)
         for item in self._cache.picture.objects.of(PROVISIONING_REQUESTS).values():
             job = item.metadata.annotations.get(known.REQUEST_JOB, "")
             if job in self._cache.latest.jobs.number and not self._cache.own.has_job(job):
@@ -225,7 +225,7 @@ class Provisioning:
                 self._on_its_way.discard(item.key)
         return found
 
-    def _go_on(self, job: str, found: list[Asked], now: float) -> float | None:
+    def _go_on(self, job: str, found: list[SeenRequest], now: float) -> float | None:
         number = self._cache.latest.jobs.number.get(job)
         subject = subject_of(self._cache.picture, self._cache.latest, job)
         if number is None or subject is None:
@@ -242,7 +242,7 @@ class Provisioning:
             for pod in left:
                 self._annotate(pod, "")
             return None
-        gang = Gang(demand(sets), lacks, since, self._consumes(sets), asked)
+        gang = RequestedGang(demand(sets), lacks, since, self._consumes(sets), asked)
         steps = next_steps(gang, self._class_name(), now)
         self._tell(subject.reference, asked)
         if steps.ask and len(sets) <= MOST_SETS:
@@ -263,7 +263,7 @@ class Provisioning:
         keys = (task.key for tasks in sets.values() for task in tasks)
         return {key: pods[key].metadata.annotations.get(known.CONSUMES_REQUEST, "") for key in keys if key in pods}
 
-    def _naming(self, number: int, asked: Iterable[Asked]) -> list[str]:
+    def _naming(self, number: int, asked: Iterable[SeenRequest]) -> list[str]:
         """The waiting pods of a job that name one of these requests."""
         names, jobs, pods = {request.name for request in asked}, self._cache.latest.jobs, self._cache.picture.objects
         rows = jobs.members[number].tolist()
@@ -273,7 +273,9 @@ class Provisioning:
         found = ((key, pods.of(PODS_KIND).get(key)) for key in keys)
         return [key for key, pod in found if pod and pod.metadata.annotations.get(known.CONSUMES_REQUEST) in names]
 
-    def _ask(self, job: str, attempt: int, gang: Gang, sets: Mapping[Shape, list[Task]], owner: Reference) -> None:
+    def _ask(
+        self, job: str, attempt: int, gang: RequestedGang, sets: Mapping[Shape, list[Task]], owner: Reference
+    ) -> None:
         picture = self._cache.picture
         namespace = job.partition("/")[0]
         name = request_name(job, owner.uid, attempt)
@@ -297,7 +299,7 @@ class Provisioning:
             f"{pod} {request}", Patch(PODS.path(namespace, name), {"metadata": {"annotations": notes}}), seen=True
         )
 
-    def _withdraw(self, job: str, asked: Iterable[Asked]) -> None:
+    def _withdraw(self, job: str, asked: Iterable[SeenRequest]) -> None:
         resource = self._cache.picture.resource(PROVISIONING_REQUESTS)
         namespace = job.partition("/")[0]
         for request in asked:
@@ -320,26 +322,26 @@ class Provisioning:
 
         self._submit(work, done)
 
-    def _tell(self, owner: Reference, asked: tuple[Asked, ...]) -> None:
+    def _tell(self, owner: Reference, asked: tuple[SeenRequest, ...]) -> None:
         for request in asked:
-            if request.state is State.ASKED or self._told.get(request.name) is request.state:
+            if request.state is RequestState.ASKED or self._told.get(request.name) is request.state:
                 continue
             self._told[request.name] = request.state
             kind = "Warning" if request.is_over else "Normal"
             self._emit(owner, kind, request.state.value, f"autoscaler: {request.name}: {request.message}"[:1000])
 
 
-def read(item: ProvisioningRequest) -> Asked | None:
+def read(item: ProvisioningRequest) -> SeenRequest | None:
     """A request of ours; `None` if its annotations are not those that Maar writes."""
     notes = item.metadata.annotations
     attempt, sets = notes.get(known.REQUEST_ATTEMPT, ""), notes.get(known.REQUEST_SETS, "")
     if not all(text.isascii() and text.isdecimal() and len(text) < 8 for text in (attempt, sets)):
         return None
     true = {c.type: c for c in item.status.conditions if c.status == "True"}
-    state = next((state for state in _LAST_FIRST if state.value in true), State.ASKED)
+    state = next((state for state in _LAST_FIRST if state.value in true), RequestState.ASKED)
     condition = true.get(state.value)
     at = condition.last_transition_time if condition is not None else None
-    return Asked(
+    return SeenRequest(
         item.name,
         int(attempt),
         notes.get(known.REQUEST_DEMAND, ""),

@@ -27,10 +27,10 @@ from maar.controller.writing.refusals import Restless
 from maar.kube.client.errors import Conflict, NotFound
 from maar.kube.kinds import Identity
 from maar.kube.kinds.elastic import Kept, write_reserved
-from maar.kube.kinds.kind import Wanted
+from maar.kube.kinds.kind import WantedState
 from maar.kube.picture.elastic_jobs import ElasticJob, Untrue
-from maar.kube.picture.picture import Picture
 from maar.kube.picture.job_objects import of_elastic
+from maar.kube.picture.picture import Picture
 from maar.kube.read.elastic import AssumedJob
 from maar.kube.wire import annotations as known
 from maar.kube.wire.references import Reference
@@ -54,7 +54,7 @@ RESIZE = "resize"
 """In the table of problems: a job whose size could not be written."""
 
 
-class Change(NamedTuple):
+class SizeChange(NamedTuple):
     """The new size of one job."""
 
     job: str
@@ -95,7 +95,7 @@ class Resizes:
     """Halts and scale-ins that are not done yet."""
     _waiting: dict[str, Prepared] = field(default_factory=dict)
     """Starts and scale-outs that wait for halts and scale-ins, by job."""
-    on_written: list[Callable[[ElasticJob, Change, ChangeJob], None]] = field(default_factory=list)
+    on_written: list[Callable[[ElasticJob, SizeChange, ChangeJob], None]] = field(default_factory=list)
     """Called for changes that were written."""
 
     def send(self, cycle: Cycle) -> None:
@@ -133,7 +133,7 @@ class Resizes:
 
     # -- sizes
 
-    def _go_down(self, change: Change, notes: dict[str, Note]) -> bool:
+    def _go_down(self, change: SizeChange, notes: dict[str, SizeNote]) -> bool:
         """Send a halt or scale-in; whether there is an object to write to."""
         prepared = self._prepare(change, notes, firm=self._dodged[change.job] >= DODGES)
         if prepared is None:
@@ -191,12 +191,12 @@ class Resizes:
         self._picture.elastic.assumed.forget(prepared.identity)
         self._pool_times.settle(job, made=False)
 
-    def _prepare(self, change: Change, notes: dict[str, Note], *, firm: bool = False) -> Prepared | None:
+    def _prepare(self, change: SizeChange, notes: dict[str, SizeNote], *, firm: bool = False) -> Prepared | None:
         found = self._picture.elastic_job(change.job)
         if found is None:
             self._pool_times.settle(change.job, made=False)
             return None
-        note = notes.pop(change.job, Note(found.standing.reserved, {}))
+        note = notes.pop(change.job, SizeNote(found.standing.reserved, {}))
         self._keep(change.job, note)
         if by_hand := _by_hand(found):
             change = change._replace(why=f"{by_hand}: {change.why}" if change.why else by_hand)
@@ -204,7 +204,7 @@ class Resizes:
         standing = found.standing
         kept = kept_after(found, change)
         size = standing.size if change.size is None else change.size
-        wanted = Wanted(size, change.suspended, kept, note.annotations, firm)
+        wanted = WantedState(size, change.suspended, kept, note.annotations, firm)
         resource, before = of_elastic(self._picture, found).resource, (standing.size, standing.suspended)
         work = ChangeJob(found.kind, resource, found.item, found.spec, found.made, before, wanted)
         assumed = self._assume(found, wanted.size, wanted.suspended, kept, note.reserved)
@@ -223,7 +223,7 @@ class Resizes:
         elif outcome.version and assumed is not None:
             self._picture.elastic.wrote(identity, assumed, outcome.version)
 
-    def _report(self, found: ElasticJob, change: Change, work: ChangeJob, outcome: Outcome) -> None:
+    def _report(self, found: ElasticJob, change: SizeChange, work: ChangeJob, outcome: Outcome) -> None:
         regarding = of_elastic(self._picture, found).reference
         self._pool_times.settle(change.job, made=isinstance(outcome, Done))
         if isinstance(outcome, Done):
@@ -243,7 +243,7 @@ class Resizes:
 
     # -- notes and reserved room
 
-    def _notes(self, cycle: Cycle) -> dict[str, Note]:
+    def _notes(self, cycle: Cycle) -> dict[str, SizeNote]:
         plan, jobs = cycle.plan, cycle.snapshot.jobs
         reserved: dict[str, dict[str, int]] = {}
         for reserve in plan.reserve:
@@ -252,13 +252,13 @@ class Resizes:
         before = {job.key for job in jobs.jobs if job.elastic is not None and job.elastic.reserved}
         before = {job for job in before if cycle.own.has_job(job)}
         targets = {target.job: target for target in plan.targets if self._noted.get(target.job) != target}
-        found: dict[str, Note] = {}
+        found: dict[str, SizeNote] = {}
         for key in sorted(reserved.keys() | before | targets.keys()):
             with self._picture.problems.isolated(RESIZE, key):
                 job = self._picture.elastic_job(key)
                 if job is not None:
                     kept = tuple(sorted(reserved.get(key, {}).items()))
-                    found[key] = Note(kept, self._annotations(job, kept, targets.get(key)), targets.get(key))
+                    found[key] = SizeNote(kept, self._annotations(job, kept, targets.get(key)), targets.get(key))
         return found
 
     def _annotations(self, job: ElasticJob, reserved: Reserved, target: Target | None) -> dict[str, str | None]:
@@ -273,7 +273,7 @@ class Resizes:
             changed.update({key: value or None for key, value in wanted.items() if shown.get(key, "") != value})
         return changed
 
-    def _write_notes(self, notes: dict[str, Note], now: float) -> None:
+    def _write_notes(self, notes: dict[str, SizeNote], now: float) -> None:
         """Write reserved room that has changed, and the notes of one job."""
         order = {job: place for place, job in enumerate(self._noted)}
         turn = {job.partition("/")[0]: place for job, place in order.items()}
@@ -307,13 +307,13 @@ class Resizes:
             path = self._picture.path(found.owner.kind, found.owner.item)
             self._submit(AnnotateJob(path, found.notes), done)
 
-    def _keep(self, job: str, note: Note) -> None:
+    def _keep(self, job: str, note: SizeNote) -> None:
         """Remember that a note is written, or on its way."""
         if note.target is not None:
             self._noted.pop(job, None)
             self._noted[job] = note.target
 
-    def _write_note(self, key: str, note: Note) -> None:
+    def _write_note(self, key: str, note: SizeNote) -> None:
         found = self._picture.elastic_job(key)
         if found is None:
             return
@@ -327,7 +327,7 @@ class Resizes:
         )
 
 
-class Note(NamedTuple):
+class SizeNote(NamedTuple):
     """What to write on a job: all of its reserved room, and the annotations that change."""
 
     reserved: Reserved
@@ -340,17 +340,17 @@ def _notes(target: Target) -> dict[str, str]:
     return {known.WORKERS: str(target.size), known.PLANNED: str(target.planned), known.WHY: target.why}
 
 
-def changes(plan: Plan) -> tuple[list[Change], list[Change]]:
+def changes(plan: Plan) -> tuple[list[SizeChange], list[SizeChange]]:
     """Halts and scale-ins, which free room; starts and scale-outs, which need it."""
-    sizes = [(r, Change(r.job, r.after, False, r.past, r.why)) for r in plan.resize]
-    halts = [Change(s.job, None, True, s.past, s.why) for s in plan.suspend]
-    starts = [Change(r.job, r.size, False, r.past, r.why) for r in plan.resume]
+    sizes = [(r, SizeChange(r.job, r.after, False, r.past, r.why)) for r in plan.resize]
+    halts = [SizeChange(s.job, None, True, s.past, s.why) for s in plan.suspend]
+    starts = [SizeChange(r.job, r.size, False, r.past, r.why) for r in plan.resume]
     down = [change for r, change in sizes if r.after < r.before]
     up = [change for r, change in sizes if r.after >= r.before]
     return [*halts, *down], [*starts, *up]
 
 
-def kept_after(found: ElasticJob, change: Change) -> Kept:
+def kept_after(found: ElasticJob, change: SizeChange) -> Kept:
     """The data kept on a job with its new size; the owner's requested size survives the first change."""
     standing = found.standing
     return Kept(
@@ -371,7 +371,7 @@ def _by_hand(found: ElasticJob) -> str:
     return f"{by_hand} set by hand, but Maar decides how many between {spec.min} and {spec.max}"
 
 
-def _event_of(work: ChangeJob, change: Change) -> tuple[str, str]:
+def _event_of(work: ChangeJob, change: SizeChange) -> tuple[str, str]:
     why = f": {change.why}" if change.why else ""
     before, suspended = work.before
     if change.suspended:

@@ -59,7 +59,7 @@ Delta = Replaced[T] | Changed[T] | Removed[T]
 
 
 @dataclass(frozen=True)
-class Pace:
+class InformerPace:
     """Timing of an informer, in seconds; `most`, `healthy`, `gone` and `jitter` are tuned by hand."""
 
     first: float = 0.1
@@ -81,7 +81,7 @@ class Pace:
 
 
 @dataclass(slots=True)
-class Counts:
+class InformerCounts:
     """Counters of an informer."""
 
     lists: int = 0
@@ -105,12 +105,12 @@ class Informer(Generic[T]):
     namespace: str | None = None
     field_selector: str = ""
     seed: InitVar[int] = 0
-    pace: Pace = Pace()
+    pace: InformerPace = InformerPace()
     page: int = PAGE
     clock: Callable[[], float] = time.monotonic
     synced: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the first list has reached the sink, or the kind is not served."""
-    counts: Counts = field(default_factory=Counts)
+    counts: InformerCounts = field(default_factory=InformerCounts)
     error: str = ""
     """The last error; empty after a watch has delivered something."""
     _version: str = ""

@@ -34,7 +34,7 @@ CLOSING_TURNS = 5
 """Iterations of the event loop until TLS connections are closed: each layer schedules the next."""
 
 
-class Pool:
+class ConnectionPool:
     """Connections to the server of an `Access`; the server may change."""
 
     def __init__(self, access: Access, limit: int) -> None:

@@ -31,7 +31,7 @@ REVIEWS = (TOKEN_REVIEWS, ACCESS_REVIEWS)
 """Questions that have the form of an object to create. The API server answers them, and stores nothing."""
 
 
-class Write(NamedTuple):
+class CountedWrite(NamedTuple):
     """What a request writes, for counting."""
 
     resource: str
@@ -46,7 +46,7 @@ class Reader:
     """Requests to one API server that change nothing there."""
 
     _transport: Transport
-    writes: Counter[Write] = field(default_factory=Counter)
+    writes: Counter[CountedWrite] = field(default_factory=Counter)
     """Every request that is no GET, by what it writes."""
 
     @classmethod
@@ -98,7 +98,7 @@ class Reader:
             result = "done"
         finally:
             if verb != "GET":
-                self.writes[Write(resource_in(path), verb, result)] += 1
+                self.writes[CountedWrite(resource_in(path), verb, result)] += 1
 
     async def list(
         self,

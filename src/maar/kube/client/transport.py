@@ -31,7 +31,7 @@ from urllib.parse import quote, urlencode, urlsplit
 import maar
 from maar.kube.client.access import Access
 from maar.kube.client.errors import AccessError, ApiError, Unauthorized, Unreachable, refusal
-from maar.kube.client.pool import Pool, proxy_authorization
+from maar.kube.client.pool import ConnectionPool, proxy_authorization
 
 JSON = "application/json"
 CONNECTIONS = 160
@@ -44,7 +44,7 @@ _STRANGE = re.compile(r"[^!-~]")
 _SAFE = "/?&=%:@!$'()*+,;~"
 
 
-class Head:
+class CommonHead:
     """The common part of the head of all requests to one server with one identity, built once."""
 
     def __init__(self, server: str, authorization: str, proxy: str | None) -> None:
@@ -83,8 +83,8 @@ class Head:
 class Transport:
     def __init__(self, access: Access, connections: int) -> None:
         self.access = access
-        self.pool = Pool(access, connections)
-        self._head: Head | None = None
+        self.pool = ConnectionPool(access, connections)
+        self._head: CommonHead | None = None
 
     @classmethod
     async def open(cls, access: Access, connections: int = CONNECTIONS) -> Transport:
@@ -156,11 +156,11 @@ class Transport:
                     raise refusal(response.status, body, verb, path, response.retry_after)
                 renewed = True
 
-    async def _current(self) -> Head:
+    async def _current(self) -> CommonHead:
         authorization = (await self.access.headers()).get("Authorization", "")
         head, server, proxy = self._head, self.access.server, self.access.proxy
         if head is None or (head.server, head.authorization, head.proxy) != (server, authorization, proxy):
-            head = self._head = Head(server, authorization, proxy)
+            head = self._head = CommonHead(server, authorization, proxy)
         return head
 
     @contextmanager

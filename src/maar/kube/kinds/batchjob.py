@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from maar.kube.kinds.creating import Member, pod
+from maar.kube.kinds.creating import CreatedMember, pod
 from maar.kube.kinds.elastic import ElasticSpec, Role, Stated
 from maar.kube.kinds.gang import GangSpec, from_object, set_minimum
-from maar.kube.kinds.kind import End, Form, JobKind, Numbering, Request, Wanted, end_by, merge
+from maar.kube.kinds.kind import End, Form, JobKind, Numbering, Request, WantedState, end_by, merge
 from maar.kube.wire import annotations as known
 from maar.kube.wire.annotations import Notes
 from maar.kube.wire.api_resources import Resource
@@ -76,10 +76,10 @@ def labels_of(name: str, uid: str) -> dict[str, str]:
     }
 
 
-def member(name: str, index: int, indexed: bool) -> Member:
+def member(name: str, index: int, indexed: bool) -> CreatedMember:
     """A pod of a Job; only the pods of an Indexed Job carry their number."""
     number = {INDEX_LABEL: str(index)} if indexed else {}
-    return Member(f"{name}-{index}", number, number)
+    return CreatedMember(f"{name}-{index}", number, number)
 
 
 def creates(item: BatchJob) -> Iterator[Pod]:
@@ -111,7 +111,7 @@ def look(item: BatchJob, made: Object | None) -> Stated | None:
     )
 
 
-def write(item: BatchJob, resource: Resource[Object], was: ElasticSpec, wanted: Wanted) -> list[Request]:
+def write(item: BatchJob, resource: Resource[Object], was: ElasticSpec, wanted: WantedState) -> list[Request]:
     """Size and suspension. An Indexed Job's two numbers may change only if they are equal before and after."""
     spec: dict[str, Any] = {}
     if wanted.size != was.size:

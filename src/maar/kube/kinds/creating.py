@@ -19,7 +19,7 @@ from maar.kube.wire.jobs import PodTemplate
 from maar.kube.wire.pods import Pod
 
 
-class Member(NamedTuple):
+class CreatedMember(NamedTuple):
     """What a controller adds to the template of a pod."""
 
     name: str
@@ -32,7 +32,7 @@ def reference(item: Object, resource: Resource[Any]) -> OwnerReference:
     return OwnerReference(resource.kind, item.name, resource.api_version, item.metadata.uid, controller=True)
 
 
-def owned(item: Object, resource: Resource[Any], member: Member, template: Metadata = Metadata()) -> Metadata:  # noqa: B008
+def owned(item: Object, resource: Resource[Any], member: CreatedMember, template: Metadata = Metadata()) -> Metadata:  # noqa: B008
     """The metadata of what the controller of an object creates: at once, in the same namespace."""
     return Metadata(
         name=member.name,
@@ -44,7 +44,7 @@ def owned(item: Object, resource: Resource[Any], member: Member, template: Metad
     )
 
 
-def pod(item: Object, resource: Resource[Any], template: PodTemplate, member: Member) -> Pod:
+def pod(item: Object, resource: Resource[Any], template: PodTemplate, member: CreatedMember) -> Pod:
     """A pod of an object as its controller creates it."""
     return Pod(metadata=owned(item, resource, member, template.metadata), spec=template.spec)
 

@@ -16,7 +16,7 @@ import msgspec
 from maar.kube.kinds import batchjob
 from maar.kube.kinds.batchjob import INDEX_LABEL
 from maar.kube.kinds.batchjob import Spec as JobSpec
-from maar.kube.kinds.creating import Member, owned
+from maar.kube.kinds.creating import CreatedMember, owned
 from maar.kube.kinds.elastic import Role, Stated
 from maar.kube.kinds.gang import GangSpec, broken, from_object, set_minimum
 from maar.kube.kinds.kind import End, Form, Inner, JobKind, Numbering, end_by, write_suspend
@@ -217,7 +217,9 @@ def creates(item: JobSet) -> Iterator[Inner]:
             template = inner.template
             meta = msgspec.structs.replace(template.metadata, labels={**template.metadata.labels, **labels})
             spec = msgspec.structs.replace(inner, template=msgspec.structs.replace(template, metadata=meta))
-            made = owned(item, KIND.resource, Member(f"{item.name}-{job.name}-{number}", labels), job.template.metadata)
+            made = owned(
+                item, KIND.resource, CreatedMember(f"{item.name}-{job.name}-{number}", labels), job.template.metadata
+            )
             yield Inner(batchjob.KIND, batchjob.BatchJob(metadata=made, spec=spec))
 
 

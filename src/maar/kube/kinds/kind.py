@@ -194,7 +194,7 @@ class Request(msgspec.Struct, frozen=True):
     create: bool = False
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class WantedState(msgspec.Struct, frozen=True):
     """The state that a job is to get."""
 
     size: int
@@ -210,7 +210,7 @@ class Wanted(msgspec.Struct, frozen=True):
         return {**self.annotations, known.ELASTIC: write_kept(self.kept)}
 
 
-Write = Callable[[T, Resource[Object], ElasticSpec, Wanted], list[Request]]
+Write = Callable[[T, Resource[Object], ElasticSpec, WantedState], list[Request]]
 """The requests that give a job another state: from the object as last seen, the resource as the server serves it, what
 the object says, and what is wanted. They name the version that was seen, so that no other change is
 overwritten, unless the wanted state is firm."""
@@ -301,7 +301,7 @@ class JobKind(Kind[T], GangSource):
         return stated is not None and stated.suspended
 
 
-def merge(item: Object, resource: Resource[Object], spec: dict[str, Any], wanted: Wanted) -> Request:
+def merge(item: Object, resource: Resource[Object], spec: dict[str, Any], wanted: WantedState) -> Request:
     """A merge patch for exactly the version of the object that was seen; a firm one for any of the same uid."""
     exactly = {"uid": item.metadata.uid}
     if not wanted.firm:
@@ -311,12 +311,12 @@ def merge(item: Object, resource: Resource[Object], spec: dict[str, Any], wanted
     return Request(resource.path(item.namespace, item.name), body)
 
 
-def write_suspend(item: Object, resource: Resource[Object], was: ElasticSpec, wanted: Wanted) -> list[Request]:
+def write_suspend(item: Object, resource: Resource[Object], was: ElasticSpec, wanted: WantedState) -> list[Request]:
     """The write of kinds that are suspended and resumed by `spec.suspend` and never change their size."""
     return [merge(item, resource, {"suspend": wanted.suspended} if wanted.suspended != was.suspended else {}, wanted)]
 
 
-def json_patch(item: Object, resource: Resource[Object], values: Mapping[str, Any], wanted: Wanted) -> Request:
+def json_patch(item: Object, resource: Resource[Object], values: Mapping[str, Any], wanted: WantedState) -> Request:
     """A JSON patch that sets values by path, for fields inside lists, which a merge patch would replace as a whole.
 
     Its `test`s make it a patch of exactly the version that was seen; a firm one of any with the same uid.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from maar.kube.kinds.creating import Member
+from maar.kube.kinds.creating import CreatedMember
 from maar.kube.kinds.creating import pod as created
 from maar.kube.kinds.gang import GangSpec, from_object, set_minimum
 from maar.kube.kinds.kind import Form, JobKind, Numbering
@@ -118,7 +118,7 @@ def creates(item: LeaderWorkerSet) -> Iterator[Pod]:
             labels = {NAME_LABEL: item.name, GROUP_LABEL: str(group), INDEX_LABEL: str(index)}
             name = f"{item.name}-{group}" if index == 0 else f"{item.name}-{group}-{index}"
             template = spec.leader_template if index == 0 and spec.leader_template else spec.worker_template
-            yield created(item, KIND.resource, template, Member(name, labels))
+            yield created(item, KIND.resource, template, CreatedMember(name, labels))
 
 
 KIND = JobKind(

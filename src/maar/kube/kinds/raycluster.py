@@ -13,11 +13,11 @@ from typing import Any
 
 from msgspec import field
 
-from maar.kube.kinds.creating import Member
+from maar.kube.kinds.creating import CreatedMember
 from maar.kube.kinds.creating import pod as created
 from maar.kube.kinds.elastic import Bound, ElasticSpec, Role, Stated
 from maar.kube.kinds.gang import GangSpec, from_object, set_minimum
-from maar.kube.kinds.kind import Form, JobKind, Request, Wanted, json_patch
+from maar.kube.kinds.kind import Form, JobKind, Request, WantedState, json_patch
 from maar.kube.wire import annotations as known
 from maar.kube.wire.api_resources import Resource
 from maar.kube.wire.base import Int, Object, Wire
@@ -142,7 +142,7 @@ def creates(item: RayCluster) -> Iterator[Pod]:
         labels = {"ray.io/cluster": item.name, **role.labels}
         for number in range(role.count):
             name = f"{item.name}-head" if group == HEAD_GROUP else f"{item.name}-{group}-worker-{number}"
-            yield created(item, KIND.resource, role.template, Member(name, labels))
+            yield created(item, KIND.resource, role.template, CreatedMember(name, labels))
 
 
 def managed(by: str) -> str:
@@ -150,7 +150,7 @@ def managed(by: str) -> str:
     return "" if by == OPERATOR else f"spec.managedBy: another controller creates its pods: `{by}`"
 
 
-def write(item: RayCluster, resource: Resource[Object], was: ElasticSpec, wanted: Wanted) -> list[Request]:
+def write(item: RayCluster, resource: Resource[Object], was: ElasticSpec, wanted: WantedState) -> list[Request]:
     """Size and suspension. KubeRay resumes only where `suspend` is false: leaving it out does not resume."""
     values: dict[str, Any] = {}
     if wanted.size != was.size:

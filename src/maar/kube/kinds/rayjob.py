@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from msgspec import field
 
 from maar.kube.kinds import raycluster
-from maar.kube.kinds.creating import Member, owned
+from maar.kube.kinds.creating import CreatedMember, owned
 from maar.kube.kinds.elastic import Stated
 from maar.kube.kinds.gang import GangSpec
 from maar.kube.kinds.kind import COMPLETED, FAILED, End, Form, Inner, JobKind, write_suspend
@@ -75,7 +75,7 @@ def creates(item: RayJob) -> Iterator[Inner]:
     """Its RayCluster. The pod that submits the job comes once the cluster is ready."""
     if item.spec.cluster is not None:
         made = owned(
-            item, KIND.resource, Member(f"{item.name}-cluster", item.metadata.labels, item.metadata.annotations)
+            item, KIND.resource, CreatedMember(f"{item.name}-cluster", item.metadata.labels, item.metadata.annotations)
         )
         yield Inner(raycluster.KIND, raycluster.RayCluster(metadata=made, spec=item.spec.cluster))
 

@@ -9,7 +9,7 @@ from maar.kube.wire.base import Int, Wire
 from maar.model.jobs import Phase
 
 
-class Condition(Wire, frozen=True):
+class GroupCondition(Wire, frozen=True):
     """One condition of a group's status."""
 
     type: str = ""
@@ -25,7 +25,7 @@ class CountingStatus(Wire, frozen=True):
     running: Int = 0
     succeeded: Int = 0
     failed: Int = 0
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[GroupCondition, ...] = ()
 
 
 class Tally(NamedTuple):

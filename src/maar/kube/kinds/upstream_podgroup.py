@@ -12,7 +12,7 @@ import msgspec
 
 from maar.kube.kinds.gang import GangSpec, does_not_exist, from_object, set_minimum
 from maar.kube.kinds.kind import Form, PodGroupKind, StatusRules
-from maar.kube.kinds.status import Condition, runs, time_text
+from maar.kube.kinds.status import GroupCondition, runs, time_text
 from maar.kube.wire.api_resources import Resource
 from maar.kube.wire.base import Int, Object, Wire
 from maar.kube.wire.pods import Pod, SchedulingGroup
@@ -57,7 +57,7 @@ class Spec(Wire, frozen=True):
 class Status(Wire, frozen=True):
     """How a group is doing."""
 
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[GroupCondition, ...] = ()
 
 
 class UpstreamGroup(Object, frozen=True):

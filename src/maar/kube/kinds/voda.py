@@ -18,7 +18,7 @@ ACCELERATOR = "vodascheduler/accelerator"
 """The node selector that names the accelerator of a job, and so its pool."""
 
 
-class Said(msgspec.Struct, kw_only=True):
+class VodaStated(msgspec.Struct, kw_only=True):
     """What a job states in Voda's variables; the fields are those of `Stated`."""
 
     least: Bound = Bound()
@@ -31,9 +31,9 @@ class Said(msgspec.Struct, kw_only=True):
     problem: str = ""
 
 
-def said(spec: Spec) -> Said:
+def said(spec: Spec) -> VodaStated:
     """Everything that a job states; without bounds it is not a job of Voda, and its variables mean nothing."""
-    found = Said()
+    found = VodaStated()
     for role in ("Launcher", "Worker"):
         replica = spec.roles.get(role)
         if replica is not None:

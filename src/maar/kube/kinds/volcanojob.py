@@ -12,10 +12,21 @@ from typing import Any
 
 import msgspec
 
-from maar.kube.kinds.creating import Member, pod
+from maar.kube.kinds.creating import CreatedMember, pod
 from maar.kube.kinds.elastic import ElasticSpec, Role, Stated
 from maar.kube.kinds.gang import GangSpec, NetworkTopology, closeness, from_object, set_minimum
-from maar.kube.kinds.kind import COMPLETED, FAILED, End, Form, JobKind, Numbering, Request, Right, Wanted, json_patch
+from maar.kube.kinds.kind import (
+    COMPLETED,
+    FAILED,
+    End,
+    Form,
+    JobKind,
+    Numbering,
+    Request,
+    Right,
+    WantedState,
+    json_patch,
+)
 from maar.kube.kinds.status import CountingStatus
 from maar.kube.wire import annotations as known
 from maar.kube.wire.api_resources import Plain, Resource
@@ -29,7 +40,7 @@ WORKER = "worker"
 NAME_LABEL, INDEX_LABEL = "volcano.sh/job-name", "volcano.sh/task-index"
 
 
-class Task(Wire, frozen=True):
+class VolcanoTask(Wire, frozen=True):
     """One role of a Volcano Job."""
 
     name: str = ""
@@ -46,7 +57,7 @@ class Spec(Wire, frozen=True):
     queue: str = ""
     priority_class_name: str = ""
     network_topology: NetworkTopology | None = None
-    tasks: tuple[Task, ...] = ()
+    tasks: tuple[VolcanoTask, ...] = ()
 
 
 class Status(Wire, frozen=True):
@@ -104,11 +115,11 @@ def look(item: VolcanoJob, made: Object | None) -> Stated | None:
     )
 
 
-def _role(item: VolcanoJob, task: Task) -> Role:
+def _role(item: VolcanoJob, task: VolcanoTask) -> Role:
     return Role(task.template, _labels(item, task), task.replicas)
 
 
-def _labels(item: VolcanoJob, task: Task) -> dict[str, str]:
+def _labels(item: VolcanoJob, task: VolcanoTask) -> dict[str, str]:
     return {NAME_LABEL: item.name, known.TASK_SPEC: task.name}
 
 
@@ -121,17 +132,17 @@ def creates(item: VolcanoJob) -> Iterator[Pod]:
             template = msgspec.structs.replace(template, spec=named)
         for index in range(task.replicas):
             labels = {**_labels(item, task), INDEX_LABEL: str(index)}
-            made = Member(f"{item.name}-{task.name}-{index}", labels, {known.TASK_SPEC: task.name})
+            made = CreatedMember(f"{item.name}-{task.name}-{index}", labels, {known.TASK_SPEC: task.name})
             yield pod(item, KIND.resource, template, made)
 
 
-def workers(tasks: tuple[Task, ...]) -> int | None:
+def workers(tasks: tuple[VolcanoTask, ...]) -> int | None:
     """The index of the task of the workers."""
     named = [i for i, task in enumerate(tasks) if task.name == WORKER]
     return named[0] if named else 0 if len(tasks) == 1 else None
 
 
-def write(item: VolcanoJob, resource: Resource[Object], was: ElasticSpec, wanted: Wanted) -> list[Request]:
+def write(item: VolcanoJob, resource: Resource[Object], was: ElasticSpec, wanted: WantedState) -> list[Request]:
     """Size by a patch, suspension by a Command."""
     if wanted.suspended == was.suspended:
         return [_patch(item, resource, was, wanted)]
@@ -139,7 +150,7 @@ def write(item: VolcanoJob, resource: Resource[Object], was: ElasticSpec, wanted
     return [_patch(item, resource, was, ours), _command(item, "AbortJob" if wanted.suspended else "ResumeJob")]
 
 
-def _patch(item: VolcanoJob, resource: Resource[Object], was: ElasticSpec, wanted: Wanted) -> Request:
+def _patch(item: VolcanoJob, resource: Resource[Object], was: ElasticSpec, wanted: WantedState) -> Request:
     values: dict[str, Any] = {}
     if wanted.size != was.size:
         number = workers(item.spec.tasks) or 0

@@ -22,7 +22,7 @@ from maar.kube.wire.references import Reference, pod_reference
 from maar.model.snapshot import Snapshot
 
 
-class Place(NamedTuple):
+class NotedObject(NamedTuple):
     """An object that has a note."""
 
     kind: AnyJobKind
@@ -30,13 +30,13 @@ class Place(NamedTuple):
     uid: str
 
 
-class Note(msgspec.Struct, frozen=True):
+class OwnerNote(msgspec.Struct, frozen=True):
     """Where the owner of a job reads why it waits, if no condition can say it: an annotation."""
 
     path: str
     shown: str
     """What the annotation says now."""
-    place: Place | None = None
+    place: NotedObject | None = None
     """The object, if it is no PodGroup: it can outlive the job."""
 
 
@@ -50,7 +50,7 @@ class Subject(msgspec.Struct, frozen=True):
     """The object itself, if it is a PodGroup, whose status shows the state of the job."""
     submitted: Reference | None = None
     """The object that the owner submitted, if it is another one."""
-    note: Note | None = None
+    note: OwnerNote | None = None
 
     @property
     def path(self) -> str:
@@ -71,7 +71,7 @@ def subject_of(picture: Picture, snapshot: Snapshot, job: str) -> Subject | None
     if owner is None:
         group = state.group
         if group is not None and group.kind.status.says_why is None:
-            note = Note(state.path, group.item.metadata.annotations.get(known.WHY, ""))
+            note = OwnerNote(state.path, group.item.metadata.annotations.get(known.WHY, ""))
         return msgspec.structs.replace(state, note=note)
     namespace = state.reference.namespace
     if not isinstance(owner, Owner):
@@ -83,8 +83,8 @@ def subject_of(picture: Picture, snapshot: Snapshot, job: str) -> Subject | None
     has_note = picture.elastic_job(job) is None and not picture.is_alone(job)
     if has_note and not owner.kind.is_suspended(owner.item):
         path = resource.path(owner.namespace, owner.name)
-        metadata, place = owner.item.metadata, Place(*owner.place, owner.item.metadata.uid)
-        note = Note(path, metadata.annotations.get(known.WHY, ""), place)
+        metadata, place = owner.item.metadata, NotedObject(*owner.place, owner.item.metadata.uid)
+        note = OwnerNote(path, metadata.annotations.get(known.WHY, ""), place)
     return msgspec.structs.replace(state, submitted=Reference.to(resource, owner.item), note=note)
 
 

@@ -41,7 +41,7 @@ class Manifests(NamedTuple):
     picture: Picture
 
 
-class Place(NamedTuple):
+class ManifestPlace(NamedTuple):
     """Where an object is: the document in a file, and the path in a List."""
 
     document: str
@@ -50,9 +50,9 @@ class Place(NamedTuple):
     def __str__(self) -> str:
         return f"{self.document}: {self.item}" if self.item else self.document
 
-    def inside(self, field: str) -> Place:
+    def inside(self, field: str) -> ManifestPlace:
         """The place of a part of the object."""
-        return Place(self.document, ".".join(filter(None, (self.item, field))))
+        return ManifestPlace(self.document, ".".join(filter(None, (self.item, field))))
 
     def error(self, field: str, problem: str) -> ManifestError:
         path = ".".join(filter(None, (self.item, field)))
@@ -66,7 +66,7 @@ class _Files(Problems):
         super().__init__()
         self.ignored: dict[str, int] = {}
         self.warnings: list[str] = []
-        self.places: dict[tuple[AnyKind, str], Place] = {}
+        self.places: dict[tuple[AnyKind, str], ManifestPlace] = {}
         """Where each object was found, by kind and key."""
         self.objects: list[tuple[AnyKind, Object]] = []
 
@@ -111,10 +111,10 @@ def read_texts(
     for source, text in texts:
         for number, document in enumerate(_documents(text, source), 1):
             if document is not None:
-                _take(document, Place(f"{source}: document {number}"), files)
+                _take(document, ManifestPlace(f"{source}: document {number}"), files)
     picture = Picture(scheduler_names, problems=files, settling=None)
     for kind, item in beside:
-        if files.places.setdefault((kind, kind.key_of(item)), Place("cluster")).document == "cluster":
+        if files.places.setdefault((kind, kind.key_of(item)), ManifestPlace("cluster")).document == "cluster":
             picture.put(kind, item)
     for kind, item in files.objects:
         picture.put(kind, item)
@@ -147,13 +147,13 @@ def read_into(picture: Picture, paths: Iterable[str], scheduler_names: frozenset
     return Manifests(cluster, ignored, dict(sorted(expected.items())), made.skipped, files.warnings, picture)
 
 
-def documents_in(paths: Iterable[str]) -> Iterator[tuple[Place, Any]]:
+def documents_in(paths: Iterable[str]) -> Iterator[tuple[ManifestPlace, Any]]:
     """All documents of files, folders or standard input, with their places."""
     for path in paths:
         for source, text in _texts(path):
             for number, document in enumerate(_documents(text, source), 1):
                 if document is not None:
-                    yield Place(f"{source}: document {number}"), document
+                    yield ManifestPlace(f"{source}: document {number}"), document
 
 
 def _documents(text: bytes, source: str) -> Iterator[Any]:
@@ -184,7 +184,7 @@ def _texts(path: str) -> Iterator[tuple[str, bytes]]:
             raise ManifestError(f"{file}: cannot be read: {error.strerror}") from None
 
 
-def _take(document: Any, place: Place, files: _Files) -> None:
+def _take(document: Any, place: ManifestPlace, files: _Files) -> None:
     """One document, or one object of a List in it."""
     if not isinstance(document, dict):
         raise place.error("", "expected an object with apiVersion and kind")
@@ -222,7 +222,7 @@ def _name(document: dict[str, Any]) -> str:
     return str(metadata.get("name", "")) if isinstance(metadata, dict) else ""
 
 
-def _text(document: dict[str, Any], field: str, place: Place) -> str:
+def _text(document: dict[str, Any], field: str, place: ManifestPlace) -> str:
     value = document.get(field)
     if not isinstance(value, str) or not value:
         raise place.error(field, "missing" if value in (None, "") else f"expected text, got `{value}`")

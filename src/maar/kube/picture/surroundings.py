@@ -38,7 +38,7 @@ from maar.model.queues import Queue
 from maar.model.resources import PODS
 from maar.model.snapshot import Budget, Cluster
 from maar.model.topology import HyperNode
-from maar.model.volumes import Room
+from maar.model.volumes import VolumeRoom
 
 T = TypeVar("T")
 W = TypeVar("W", bound=Object)
@@ -221,7 +221,7 @@ class Surroundings:
         """The load of a node that is ours."""
         return load(item, self._store.of(NODES)[item.name]) if item.name in self.nodes else None
 
-    def _rooms(self) -> tuple[Room, ...]:
+    def _rooms(self) -> tuple[VolumeRoom, ...]:
         """The room for volumes; the last known one if it cannot be counted."""
         try:
             rooms = self._storage.rooms(self.nodes)

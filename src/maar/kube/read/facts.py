@@ -26,14 +26,14 @@ MOST_ON_AN_OBJECT = 4_000
 NO_FACTS = "[]"
 
 
-class Written(NamedTuple):
+class FactsText(NamedTuple):
     """The text of facts, and how many did not fit."""
 
     text: str
     left_out: int
 
 
-def write_facts(facts: Iterable[Fact], most: int = MOST_ON_AN_OBJECT) -> Written:
+def write_facts(facts: Iterable[Fact], most: int = MOST_ON_AN_OBJECT) -> FactsText:
     """The facts that fit into `most` bytes."""
     kept, size, left_out = list[tuple[tuple[str, ...], bytes]](), len(NO_FACTS), 0
     for fact in sorted(facts, key=lambda f: (f.about is not About.CLUSTER, -f.at, f.identity)):
@@ -43,7 +43,7 @@ def write_facts(facts: Iterable[Fact], most: int = MOST_ON_AN_OBJECT) -> Written
             continue
         kept.append((fact.identity, data))
         size += len(data) + 1
-    return Written(f"[{b','.join(data for _, data in sorted(kept)).decode()}]", left_out)
+    return FactsText(f"[{b','.join(data for _, data in sorted(kept)).decode()}]", left_out)
 
 
 @lru_cache(maxsize=4096)
@@ -58,7 +58,7 @@ def read_facts(text: str) -> tuple[Fact, ...]:
     return tuple(found)
 
 
-def write_on_object(facts: Iterable[Fact]) -> Written:
+def write_on_object(facts: Iterable[Fact]) -> FactsText:
     """The annotation of a queue or node with its facts."""
     return write_facts(replace(fact, about=About.CLUSTER, key="") for fact in facts)
 

@@ -22,7 +22,7 @@ from maar.kube.wire.annotations import Notes
 from maar.kube.wire.pods import Container, Pod, PodSpec, WireToleration
 from maar.kube.wire.values import yes
 from maar.model.selectors import PodSelector, Port, Toleration
-from maar.model.shapes import MOST_NEW, Shape, Strategy
+from maar.model.shapes import MOST_NEW, FillStrategy, Shape
 
 STRATEGIES = {"MostAllocated": True, "LeastAllocated": False}
 """Volcano's names, and whether pods are packed."""
@@ -145,11 +145,11 @@ def _toleration(wire: WireToleration) -> Toleration:
     return Toleration(wire.key, wire.operator or "Equal", wire.value, wire.effect)
 
 
-def _strategy(annotations: Mapping[str, str]) -> Strategy | None:
+def _strategy(annotations: Mapping[str, str]) -> FillStrategy | None:
     """What a pod states about the plugin resource-strategy-fit; an invalid value counts as missing, as in Volcano."""
     notes = Notes(annotations)
     pack, weights = notes.read(known.STRATEGY_TYPE, _packs), notes.read(known.STRATEGY_WEIGHTS, _weights)
-    return None if pack is None and not weights else Strategy(pack, weights or ())
+    return None if pack is None and not weights else FillStrategy(pack, weights or ())
 
 
 def strategy_problem(annotations: Mapping[str, str]) -> str:

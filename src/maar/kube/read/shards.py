@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from maar.kube.wire.errors import FieldError
-from maar.kube.wire.shards import Shard, ShardMapSpec, Victim
+from maar.kube.wire.shards import AskedVictim, Shard, ShardMapSpec
 from maar.kube.wire.shards import ShardMap as WireMap
 from maar.kube.wire.shards import Want as WireWant
 from maar.model.plan import Cause, Evict
@@ -103,7 +103,7 @@ def wire_wants(wants: Iterable[Want]) -> tuple[WireWant, ...]:
         room -= len(want.nodes) + len(want.victims)
         if room < 0:
             break
-        victims = (Victim(e.task, e.reason, e.cause.value, e.budgets_apply, e.grace) for e in want.victims)
+        victims = (AskedVictim(e.task, e.reason, e.cause.value, e.budgets_apply, e.grace) for e in want.victims)
         created, deadline = _time(want.created), _time(want.deadline)
         elected = None if want.elected is None else _time(want.elected)
         made.append(

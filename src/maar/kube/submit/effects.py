@@ -39,7 +39,7 @@ class Standing(NamedTuple):
     """The PodGroup that states it, unless that is what changes."""
 
 
-class Changed(NamedTuple):
+class ChangeResult(NamedTuple):
     """What became of a change."""
 
     lines: tuple[str, ...] = ()
@@ -74,7 +74,7 @@ def check_end(kind: AnyKind, item: Object) -> None:
 
 def effects(
     parts: Sequence[Part], patches: Mapping[str, Json], around: Iterable[Part], names: Names, what: Change
-) -> Changed:
+) -> ChangeResult:
     """What patches of the objects of one job do, by the path of each; raises `SubmitError` where they do nothing.
 
     `around`: pods and PodGroups of the namespace, as far as the caller may list them.
@@ -92,7 +92,7 @@ def effects(
             lines.append(made.line)
             now.append(made.effect if was is not None and was.running else "")
     lines, now = ([*dict.fromkeys(filter(None, texts))] for texts in (lines, now))
-    return Changed(tuple(lines), tuple(now), tuple(notes))
+    return ChangeResult(tuple(lines), tuple(now), tuple(notes))
 
 
 def standings(parts: Sequence[Part], beside: Sequence[Part], names: Names) -> dict[str, Standing]:

@@ -35,7 +35,7 @@ from maar.model.jobs import Job
 ANY = Priorities(())
 
 
-class Stated(NamedTuple):
+class StatedPod(NamedTuple):
     """A pod that a manifest states, in a template or itself, and the path of the template."""
 
     path: str
@@ -56,18 +56,18 @@ def check(kind: AnyKind, item: Object, document: Json, namespace: str) -> None:
                 _refuse(stated.path, kind, document, stated.pod.metadata, problem)
 
 
-def pods_in(kind: AnyKind, item: Object, document: Json, namespace: str) -> Iterator[Stated]:
+def pods_in(kind: AnyKind, item: Object, document: Json, namespace: str) -> Iterator[StatedPod]:
     """The pods of a manifest, one for each template."""
     if kind is PODS:
         assert isinstance(item, Pod)
-        yield Stated("", _in(namespace, item))
+        yield StatedPod("", _in(namespace, item))
     for path in kind.form.templates:
         for template in found(document, path):
             try:
                 made = decode(template.value, PodTemplate)
             except FieldError as error:
                 raise BadManifest(f"{template.path}.{error.field}", error.problem) from None
-            yield Stated(template.path, _in(namespace, Pod(metadata=made.metadata, spec=made.spec)))
+            yield StatedPod(template.path, _in(namespace, Pod(metadata=made.metadata, spec=made.spec)))
 
 
 def jobs_in(kind: AnyKind, item: Object, document: Json, namespace: str, priorities: Priorities) -> Iterator[Job]:
@@ -98,12 +98,12 @@ def _of_object(kind: AnyKind, item: Object) -> Iterator[str]:
         yield "" if elastic is None else elastic.broken
 
 
-def _of_pod(stated: Stated) -> Iterator[str]:
+def _of_pod(stated: StatedPod) -> Iterator[str]:
     pod = stated.pod
     if not pod.spec.containers:
         yield "spec.containers: expected at least one container"
     try:
-        one = _member(Stated(stated.path, _classless(pod)), ANY)
+        one = _member(StatedPod(stated.path, _classless(pod)), ANY)
     except FieldError as error:
         raise BadManifest(stated.inside(error.field), error.problem) from None
     yield one.problem
@@ -134,7 +134,7 @@ def _specs(kind: AnyKind, item: Object) -> tuple[GangSpec, ...]:
     return (*kind.gangs(item), *(spec for made in inner for spec in _specs(made.kind, made.item)))
 
 
-def _member(stated: Stated, priorities: Priorities) -> Member:
+def _member(stated: StatedPod, priorities: Priorities) -> Member:
     draft = Shapes(Namespaces((), ())).draft(stated.pod)
     return member(stated.pod, draft, priorities, (), 0.0, foreign=False)
 

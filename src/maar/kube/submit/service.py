@@ -16,7 +16,7 @@ from maar.kube.kinds import AnyKind, annotation, owner_kinds
 from maar.kube.kinds.cluster import PODS
 from maar.kube.kinds.kind import JobKind, PodGroupKind
 from maar.kube.submit.changes import Change, patch_of, why_not_stopped
-from maar.kube.submit.effects import Changed, Part, check_end, effects
+from maar.kube.submit.effects import ChangeResult, Part, check_end, effects
 from maar.kube.submit.errors import Ambiguous, NoSuchJob, SubmitError
 from maar.kube.submit.manifests import SUBMITTED, Manifest, is_name, is_namespace
 from maar.kube.submit.names import Names, cluster_names
@@ -139,7 +139,7 @@ async def _annotated(api: Api, namespace: str, name: str) -> list[Submitted]:
     return [Submitted(PODS, POD_RESOURCE, pod) for pod in pods]
 
 
-async def change(api: Api, of: Sequence[Submitted], what: Change, names: Names | None = None) -> Changed:
+async def change(api: Api, of: Sequence[Submitted], what: Change, names: Names | None = None) -> ChangeResult:
     """Change a job; returns what that does, and what its owner should know.
 
     `names`: the queues and classes of the cluster, if they are known. A change without an effect is a `SubmitError`.
@@ -160,9 +160,9 @@ async def change(api: Api, of: Sequence[Submitted], what: Change, names: Names |
 
 async def _effects(
     api: Api, of: Sequence[Submitted], patches: Mapping[str, Json], what: Change, names: Names | None
-) -> Changed:
+) -> ChangeResult:
     if what == Change(hold=False) or not of:
-        return Changed()
+        return ChangeResult()
     named = what.queue is not None or what.priority_class is not None
     names = names or (await cluster_names(api) if named else Names())
     around, unseen = await _around(api, of[0].item.namespace, of[0])
@@ -188,7 +188,7 @@ async def _around(api: Api, namespace: str, of: Submitted) -> tuple[list[Part], 
     return parts, unseen
 
 
-async def hold(api: Api, of: Sequence[Submitted], *, stop: bool = False) -> Changed:
+async def hold(api: Api, of: Sequence[Submitted], *, stop: bool = False) -> ChangeResult:
     """Hold a job: it does not start. With `stop` it is suspended if it runs."""
     return await change(api, of, Change(hold=True, stop=stop))
 

@@ -24,7 +24,7 @@ class ShardMap(Object, frozen=True, kw_only=True):
     spec: ShardMapSpec
 
 
-class Victim(Wire, frozen=True, omit_defaults=True):
+class AskedVictim(Wire, frozen=True, omit_defaults=True):
     """A pod that another shard is asked to evict."""
 
     pod: str
@@ -44,7 +44,7 @@ class Want(Wire, frozen=True, omit_defaults=True):
     priority: Int = 0
     asks: bool = False
     nodes: tuple[str, ...] = ()
-    victims: tuple[Victim, ...] = ()
+    victims: tuple[AskedVictim, ...] = ()
     elected: Time | None = None
 
 

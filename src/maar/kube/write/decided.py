@@ -20,7 +20,7 @@ MARGIN = 16
 """Characters of a victim in the text besides its path and its uid, at most."""
 
 
-class Victim(msgspec.Struct, frozen=True):
+class DecidedVictim(msgspec.Struct, frozen=True):
     """A pod that is to be evicted, whatever its version."""
 
     path: str
@@ -53,7 +53,7 @@ class _Text(msgspec.Struct, omit_defaults=True):
     delete: Pods = {}
 
 
-def write_victims(victims: Iterable[Victim], epoch: int) -> str:
+def write_victims(victims: Iterable[DecidedVictim], epoch: int) -> str:
     """Victims as the text of one epoch. Empty without victims."""
     text = _Text(epoch)
     for victim in sorted(victims, key=lambda victim: victim.path):
@@ -63,7 +63,7 @@ def write_victims(victims: Iterable[Victim], epoch: int) -> str:
     return msgspec.json.encode(text).decode() if text.evict or text.delete else ""
 
 
-def read_victims(text: str, epoch: int) -> list[Victim]:
+def read_victims(text: str, epoch: int) -> list[DecidedVictim]:
     """The victims in a text of this epoch; none if it is of another one. `ValueError` if it cannot be read."""
     if not text:
         return []
@@ -72,7 +72,7 @@ def read_victims(text: str, epoch: int) -> list[Victim]:
     except msgspec.DecodeError as error:
         raise ValueError(str(error)) from error
     victims = [
-        Victim(f"{collection}/{name}", uid, grace, deletes)
+        DecidedVictim(f"{collection}/{name}", uid, grace, deletes)
         for pods, deletes in ((found.evict, False), (found.delete, True))
         for collection, names in pods.items()
         for name, (uid, grace) in names.items()

@@ -22,7 +22,7 @@ from maar.kube.client.errors import ApiError, Forbidden, NotFound
 from maar.kube.kinds.status import micro_time_text
 from maar.kube.wire.api_resources import EVENTS
 from maar.kube.wire.references import Reference
-from maar.kube.write.turns import Turns
+from maar.kube.write.turns import TenantTurns
 from maar.model.text import escaped
 
 K = TypeVar("K")
@@ -47,7 +47,7 @@ AT_ONCE, PER_SECOND = 1000.0, 25.0
 
 
 @dataclass(slots=True)
-class Counts:
+class EventCounts:
     written: int = 0
     repeated: int = 0
     """Repetitions: counted within a window, and written once after it."""
@@ -119,11 +119,11 @@ class EventWriter:
     most_waiting: int = 5000
     most_remembered: int = 8192
     clock: Callable[[], float] = time.time
-    counts: Counts = field(default_factory=Counts)
+    counts: EventCounts = field(default_factory=EventCounts)
     _said: OrderedDict[_Key, _Said] = field(default_factory=OrderedDict)
     _texts: OrderedDict[tuple[Reference, str], _Texts] = field(default_factory=OrderedDict)
     _budgets: OrderedDict[Reference, _Tokens] = field(default_factory=OrderedDict)
-    _waiting: Turns[_Said] = field(default_factory=Turns)
+    _waiting: TenantTurns[_Said] = field(default_factory=TenantTurns)
     _number: int = 0
     _missing: set[str] = field(default_factory=set)
     _something: asyncio.Event = field(default_factory=asyncio.Event)

@@ -35,7 +35,7 @@ from maar.kube.write.guarded import (
     Evict,
     Guarded,
     Moved,
-    OnPod,
+    PodWrite,
     Unanswered,
     Verdict,
     evict_by_uid,
@@ -73,7 +73,7 @@ FEW = 2
 
 
 @dataclass(slots=True)
-class Counts:
+class WriteCounts:
     """What an executor has done so far."""
 
     done: int = 0
@@ -98,7 +98,7 @@ class Executor:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`in_flight`: slots of the first lane. `statuses`: those of the other one; if missing, a quarter as many."""
-        self.counts = Counts()
+        self.counts = WriteCounts()
         self.pending = 0
         """Submitted and not finished."""
         self._urgent = 0
@@ -248,7 +248,7 @@ class Executor:
         if entry.base is None:
             assert isinstance(entry.work, Guarded)
             entry.base = entry.work.base
-        if isinstance(entry.work, OnPod):
+        if isinstance(entry.work, PodWrite):
             entry.base = self._versions.newest(entry.work.key, entry.base)
 
     def _ready(self, key: str) -> None:

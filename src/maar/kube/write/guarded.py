@@ -29,7 +29,7 @@ from maar.kube.wire.api_resources import PODS
 from maar.kube.wire.decoding import decode_json
 from maar.kube.wire.errors import FieldError
 from maar.kube.wire.pods import Pod
-from maar.kube.write.decided import Victim
+from maar.kube.write.decided import DecidedVictim
 from maar.kube.write.fence import fence
 from maar.kube.write.outcomes import Again, Done, Failed
 
@@ -118,7 +118,7 @@ async def settle(api: Api, work: Guarded[B], base: B, epoch: int) -> Verdict | U
     return work.judge(body, base, errors.Conflict("the server did not answer", verb="POST", path=work.key))
 
 
-async def evict_by_uid(api: Api, victim: Victim) -> Done | Failed | Again | Unanswered:
+async def evict_by_uid(api: Api, victim: DecidedVictim) -> Done | Failed | Again | Unanswered:
     """Carry out a decided eviction: send it once, for whatever version the pod has."""
     try:
         evict = api.delete_pod if victim.deletes else api.evict
@@ -138,7 +138,7 @@ async def evict_by_uid(api: Api, victim: Victim) -> Done | Failed | Again | Unan
         return Failed(error)
 
 
-async def _stays(api: Api, victim: Victim, refused: errors.Conflict) -> Done | Failed | Again:
+async def _stays(api: Api, victim: DecidedVictim, refused: errors.Conflict) -> Done | Failed | Again:
     """What a conflict means without a version: another pod, or the server itself has added one, as for pending pods."""
     try:
         now = decode_json(await api.get(victim.path), Pod)
@@ -154,7 +154,7 @@ async def _stays(api: Api, victim: Victim, refused: errors.Conflict) -> Done | F
 
 
 @dataclass(frozen=True, slots=True)
-class OnPod(Guarded[Pod]):
+class PodWrite(Guarded[Pod]):
     """A write to one pod, never to a later pod of the same name."""
 
     pod: Pod
@@ -217,7 +217,7 @@ class OnPod(Guarded[Pod]):
 
 
 @dataclass(frozen=True, slots=True)
-class Bind(OnPod):
+class Bind(PodWrite):
     """Bind a pod to a node."""
 
     node: str
@@ -241,7 +241,7 @@ class Bind(OnPod):
 
 
 @dataclass(frozen=True, slots=True)
-class Evict(OnPod):
+class Evict(PodWrite):
     """Evict a pod, if its disruption budgets allow it."""
 
     grace: int | None = None
@@ -252,9 +252,9 @@ class Evict(OnPod):
     deletes: ClassVar[bool] = False
 
     @property
-    def victim(self) -> Victim:
+    def victim(self) -> DecidedVictim:
         """The pod, if the eviction is decided."""
-        return Victim(self.key, self.uid, self.grace, self.deletes)
+        return DecidedVictim(self.key, self.uid, self.grace, self.deletes)
 
     def unreadable(self, base: Pod, error: errors.ApiError) -> Verdict:
         return Moved(base)

@@ -20,7 +20,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from maar.kube.write.decided import Victim
+from maar.kube.write.decided import DecidedVictim
 
 LONGEST = 100_000
 """Characters of all intents together, and of all decided evictions together. The annotations of an object may have
@@ -41,7 +41,7 @@ class Gate(Protocol):
     def announce(self, path: str, fix: Callable[[], None], then: Callable[[], None]) -> None:
         """Announce a write: `fix` determines its version, and after the announcement `then` is called."""
 
-    def decide(self, victims: Callable[[], list[Victim]], then: Callable[[], None]) -> None:
+    def decide(self, victims: Callable[[], list[DecidedVictim]], then: Callable[[], None]) -> None:
         """Announce evictions as decided, all or none: those that `victims` returns when the Lease is written."""
 
     def settled(self, path: str) -> None:
@@ -58,7 +58,7 @@ class Unfenced:
         fix()
         then()
 
-    def decide(self, victims: Callable[[], list[Victim]], then: Callable[[], None]) -> None:
+    def decide(self, victims: Callable[[], list[DecidedVictim]], then: Callable[[], None]) -> None:
         then()
 
     def settled(self, path: str) -> None: ...
@@ -80,7 +80,7 @@ class Draft(NamedTuple):
 
     number: int
     text: str
-    decided: tuple[Victim, ...] = ()
+    decided: tuple[DecidedVictim, ...] = ()
 
 
 @dataclass(slots=True)
@@ -92,7 +92,7 @@ class _Wanted:
 
 @dataclass(slots=True)
 class _Decided:
-    victims: Callable[[], list[Victim]]
+    victims: Callable[[], list[DecidedVictim]]
     then: Callable[[], None]
 
 
@@ -120,10 +120,10 @@ class Intents:
     _deciding: deque[_Decided] = field(default_factory=deque)
     _drafted: deque[tuple[int, list[_Wanted | _Decided]]] = field(default_factory=deque)
     _standing: set[str] = field(default_factory=set)
-    _decided: dict[str, Victim] = field(default_factory=dict)
+    _decided: dict[str, DecidedVictim] = field(default_factory=dict)
     """Standing evictions that are decided, by path."""
     _inherited: set[str] = field(default_factory=set)
-    _inherited_decided: dict[str, Victim] = field(default_factory=dict)
+    _inherited_decided: dict[str, DecidedVictim] = field(default_factory=dict)
     _length: int = 0
     """Characters of all standing and inherited paths."""
     _unreadable: str = ""
@@ -147,7 +147,7 @@ class Intents:
         self._gathered.append(_Wanted(path, fix, then))
         self._ring_if_due()
 
-    def decide(self, victims: Callable[[], list[Victim]], then: Callable[[], None]) -> None:
+    def decide(self, victims: Callable[[], list[DecidedVictim]], then: Callable[[], None]) -> None:
         if not self.announcing:
             then()
             return
@@ -214,11 +214,11 @@ class Intents:
         """What still stands. Until everything is fenced, the next leader must not read what this one could not."""
         return self._unreadable or write_paths(self._standing | self._inherited)
 
-    def decided(self) -> tuple[Victim, ...]:
+    def decided(self) -> tuple[DecidedVictim, ...]:
         """The decided evictions that still stand."""
         return tuple((self._inherited_decided | self._decided).values())
 
-    def _has_room_for(self, victims: list[Victim]) -> bool:
+    def _has_room_for(self, victims: list[DecidedVictim]) -> bool:
         """Whether all of them can be announced as decided now. Their number does not count: they must not wait."""
         standing = self.decided()
         return not standing or sum(victim.length for victim in (*standing, *victims)) <= LONGEST
@@ -246,11 +246,11 @@ class Intents:
         self._length += sum(map(len, new))
 
     @property
-    def inherited_decided(self) -> dict[str, Victim]:
+    def inherited_decided(self) -> dict[str, DecidedVictim]:
         """Evictions that earlier leaders have decided and not settled, by path: they are carried out."""
         return dict(self._inherited_decided)
 
-    def inherit_decided(self, victims: Iterable[Victim]) -> None:
+    def inherit_decided(self, victims: Iterable[DecidedVictim]) -> None:
         self._inherited_decided |= {victim.path: victim for victim in victims}
         self.inherit(self._inherited_decided)
 

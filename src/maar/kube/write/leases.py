@@ -35,7 +35,7 @@ from maar.kube.client.errors import ApiError, Conflict, NotFound, ServerFault
 from maar.kube.kinds.status import micro_time_text
 from maar.kube.wire.annotations import EPOCH, EVICTIONS, INTENTS, SPARE
 from maar.kube.wire.api_resources import LEASES
-from maar.kube.write.decided import Victim, read_victims, write_victims
+from maar.kube.write.decided import DecidedVictim, read_victims, write_victims
 from maar.kube.write.intents import Draft, Intents, read_paths
 
 log = logging.getLogger(__name__)
@@ -65,7 +65,7 @@ def now_with_sleep() -> float:
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
-class Claims:
+class LeaseClaims:
     """Which of several leases one process takes. One at a time; a second one only if nobody else has taken it."""
 
     def __init__(self, patience: float = 0.0) -> None:
@@ -114,7 +114,7 @@ class LeaderElection:
     intents: Intents = field(default_factory=Intents)
     stand_by: bool = True
     is_dead: Callable[[str], bool] = lambda holder: False
-    claims: Claims = field(default_factory=Claims)
+    claims: LeaseClaims = field(default_factory=LeaseClaims)
     known_epoch: Callable[[], int] = lambda: 0
     seed: InitVar[int] = 0
     clock: Callable[[], float] = now_with_sleep
@@ -428,7 +428,7 @@ def _with_intents(lease: Lease, text: str, decided: str) -> dict[str, str]:
     return notes | ({INTENTS: text} if text else {}) | ({EVICTIONS: decided} if decided else {})
 
 
-def _victims(lease: Lease) -> list[Victim]:
+def _victims(lease: Lease) -> list[DecidedVictim]:
     """The decided evictions that the holder of a lease has announced; none if they cannot be read."""
     text = _annotations(lease).get(EVICTIONS, "")
     try:

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from maar.kube.client.errors import ApiError
-from maar.kube.write.decided import Victim
+from maar.kube.write.decided import DecidedVictim
 from maar.kube.write.guarded import Evict, Guarded
 from maar.kube.write.intents import LONGEST
 from maar.kube.write.outcomes import Outcome
-from maar.kube.write.turns import Turns, tenant_of
+from maar.kube.write.turns import TenantTurns, tenant_of
 from maar.kube.write.work import Patch, Work
 
 Callback = Callable[[Work, Outcome], None]
@@ -74,7 +74,7 @@ class Lines:
     entries: dict[str, deque[Entry]] = field(default_factory=dict)
     ready: deque[str] = field(default_factory=deque)
     """Of the first lane."""
-    statuses: Turns[str] = field(default_factory=Turns)
+    statuses: TenantTurns[str] = field(default_factory=TenantTurns)
     """Of the other one."""
     sending: set[str] = field(default_factory=set)
     """Keys whose first entry is in flight."""
@@ -121,7 +121,7 @@ def supersedes(later: Work, status: Work) -> bool:
     return isinstance(later, Patch) and isinstance(status, Patch) and later.path == status.path
 
 
-def victims_of(entries: list[Entry]) -> list[Victim]:
+def victims_of(entries: list[Entry]) -> list[DecidedVictim]:
     """The pods of evictions that have not ended."""
     return [entry.work.victim for entry in entries if isinstance(entry.work, Evict) and not entry.ended]
 

@@ -26,7 +26,7 @@ from maar.kube.client.api import Api
 from maar.kube.client.errors import AlreadyExists, ApiError, Conflict, Invalid, NotFound
 from maar.kube.kinds import AnyJobKind
 from maar.kube.kinds.elastic import ElasticSpec
-from maar.kube.kinds.kind import Wanted
+from maar.kube.kinds.kind import WantedState
 from maar.kube.wire.api_resources import Plain, Resource
 from maar.kube.wire.base import Object
 from maar.kube.wire.decoding import decode_json
@@ -55,7 +55,7 @@ class AnnotateJob(Own):
         return Done(_version(await api.patch(self.path, {"metadata": {"annotations": self.annotations}})))
 
 
-class Seen(NamedTuple):
+class SeenJob(NamedTuple):
     """An elastic job as it was seen: its object, and what that states."""
 
     item: Object
@@ -63,7 +63,7 @@ class Seen(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeJob(Guarded[Seen]):
+class ChangeJob(Guarded[SeenJob]):
     """Resize, suspend or resume an elastic job."""
 
     refusals: ClassVar[tuple[type[ApiError], ...]] = (Conflict, Invalid)  # a JSON patch of another version is invalid
@@ -79,7 +79,7 @@ class ChangeJob(Guarded[Seen]):
     """What the object made, where that states the workers."""
     before: tuple[int, bool]
     """Size and suspension that the decision was based on: as seen, or as an earlier decision left them."""
-    wanted: Wanted
+    wanted: WantedState
 
     @property
     def key(self) -> str:
@@ -90,10 +90,10 @@ class ChangeJob(Guarded[Seen]):
         return f"{self.resource.kind} `{self.item.key}` to {wanted}"
 
     @property
-    def base(self) -> Seen:
-        return Seen(self.item, self.spec)
+    def base(self) -> SeenJob:
+        return SeenJob(self.item, self.spec)
 
-    async def send(self, api: Api, base: Seen) -> Done:
+    async def send(self, api: Api, base: SeenJob) -> Done:
         """Send all requests in order; a Command leaves open which version of the object has the wanted state."""
         if not self.wanted.firm and not self._is_expected(base.spec):  # an earlier change of ours is not in it yet
             raise Conflict("changed in between", verb="PATCH", path=self.key)
@@ -108,7 +108,7 @@ class ChangeJob(Guarded[Seen]):
                 version = _version(await api.patch(request.path, request.body, request.patch))
         return Done("" if any(request.create for request in requests) else version)
 
-    def judge(self, body: bytes | None, base: Seen, error: ApiError) -> Verdict:
+    def judge(self, body: bytes | None, base: SeenJob, error: ApiError) -> Verdict:
         if body is None:
             return Failed(NotFound("is gone", verb="PATCH", path=self.key))
         try:
@@ -124,7 +124,7 @@ class ChangeJob(Guarded[Seen]):
             return Failed(error)
         if not self.wanted.firm and not self._is_expected(now):
             return Failed(Conflict("changed in between", verb="PATCH", path=self.key))
-        return Moved(Seen(found, now))
+        return Moved(SeenJob(found, now))
 
     def _is_expected(self, was: ElasticSpec) -> bool:
         """Whether the job is in the state that the decision was based on, or part of the write is done."""

@@ -35,7 +35,7 @@ class StoredMap(NamedTuple):
         return str(self.document["metadata"]["resourceVersion"])
 
 
-class Shards(NamedTuple):
+class ShardFigures(NamedTuple):
     """The figures of shards, and what is wrong with objects that cannot be read."""
 
     statuses: dict[int, ShardStatus]
@@ -70,9 +70,9 @@ async def write_map(api: Api, before: StoredMap, made: ShardMap) -> StoredMap:
     return _stored(await api.replace(SHARD_MAPS.path(name=MAP_NAME), document))
 
 
-async def read_shards(api: Api) -> Shards:
+async def read_shards(api: Api) -> ShardFigures:
     """The figures of all shards. An object that cannot be read is named, and the others are read."""
-    found = Shards({}, [])
+    found = ShardFigures({}, [])
     for item in (await api.list(SHARDS)).items:
         name = item.name
         number = shard_number(name)

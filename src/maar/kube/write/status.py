@@ -66,21 +66,21 @@ class QueueShows(msgspec.Struct, frozen=True):
         return QueueSummary(due, in_short(self.allocated, accelerators), self.waiting)
 
 
-class Written(msgspec.Struct, frozen=True):
+class WrittenStatus(msgspec.Struct, frozen=True):
     """What the status of a queue says."""
 
     allocated: Mapping[str, str]
     summary: QueueSummary | None
 
 
-class QueueStatus:
+class QueueStatuses:
     """The statuses of queues: written where something has changed, and not too often.
 
     Volcano's own definition of Queue drops the summary; then it is not sent again.
     """
 
     def __init__(self) -> None:
-        self._written: dict[str, Written] = {}
+        self._written: dict[str, WrittenStatus] = {}
         self._at: dict[str, float] = {}
         """When each queue was last written."""
         self._again: dict[str, float] = {}
@@ -130,7 +130,7 @@ class QueueStatus:
             if summary is not None:
                 status["summary"] = msgspec.to_builtins(summary)
             patches.append(Patch(QUEUES.path(name=queue, sub="status"), {"status": status}))
-            self._written[queue] = Written(has, summary)
+            self._written[queue] = WrittenStatus(has, summary)
             self._at[queue] = now
         return patches, min(due, default=None)
 
@@ -149,11 +149,11 @@ class QueueStatus:
             self._is_kept = False
 
 
-def _read(status: wire.QueueStatus | None) -> Written | None:
+def _read(status: wire.QueueStatus | None) -> WrittenStatus | None:
     """What a Maar before this one wrote."""
     if status is None or status.allocated is None:
         return None
-    return Written({name: str(value) for name, value in status.allocated.items()}, status.summary)
+    return WrittenStatus({name: str(value) for name, value in status.allocated.items()}, status.summary)
 
 
 def in_short(amounts: Mapping[str, int], accelerators: Collection[str]) -> str:

@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Turns(Generic[T]):
+class TenantTurns(Generic[T]):
     """Items by tenant, each item once; those of one tenant stay in order."""
 
     def __init__(self) -> None:

@@ -21,7 +21,7 @@ SELF_APART, TOGETHER, SELF_TOGETHER, APART = 4, 3, 2, 1
 """How early the pods of a role are placed, by the strongest wish that names it, as in Volcano."""
 
 
-class Wishes(NamedTuple):
+class RoleWishes(NamedTuple):
     """The wishes between the roles of a job, by role."""
 
     likes: Ints
@@ -41,7 +41,7 @@ class Buckets(NamedTuple):
     largest: int
 
 
-def wishes_of(topology: TaskTopology, roles: Sequence[str]) -> Wishes:
+def wishes_of(topology: TaskTopology, roles: Sequence[str]) -> RoleWishes:
     """The wishes of a topology as matrices over the roles of a job."""
     number = {role: i for i, role in enumerate(roles) if role}
     together, apart = (np.zeros((len(roles), len(roles)), dtype=np.int64) for _ in range(2))
@@ -61,7 +61,7 @@ def wishes_of(topology: TaskTopology, roles: Sequence[str]) -> Wishes:
     order = {role: i for i, role in enumerate(topology.order)}
     keys = [(order.get(role, len(order)), -int(named[i])) for i, role in enumerate(roles)]
     places = {key: place for place, key in enumerate(sorted(set(keys)))}
-    return Wishes(together - apart, apart, np.array([places[key] for key in keys], dtype=np.int64), named)
+    return RoleWishes(together - apart, apart, np.array([places[key] for key in keys], dtype=np.int64), named)
 
 
 def unknown_role(topology: TaskTopology, roles: Sequence[str]) -> str | None:
@@ -71,7 +71,7 @@ def unknown_role(topology: TaskTopology, roles: Sequence[str]) -> str | None:
     return next((name for names in lists for name in names if name and name not in known), None)
 
 
-def fill(wishes: Wishes, role: Ints, node: Ints, size: Floats) -> Buckets:
+def fill(wishes: RoleWishes, role: Ints, node: Ints, size: Floats) -> Buckets:
     """The buckets of pods with these roles, nodes (-1: waiting) and sizes of request, in the order of their keys."""
     of_pod = np.full(len(role), OUTSIDE, dtype=np.int64)
     inside = np.flatnonzero(wishes.named[role] > 0)

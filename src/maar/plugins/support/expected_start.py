@@ -38,7 +38,7 @@ class Expected(NamedTuple):
     nodes: Mask
 
 
-class Room(NamedTuple):
+class RoomThen(NamedTuple):
     """What is free at one moment."""
 
     free: Ints
@@ -48,13 +48,13 @@ class Room(NamedTuple):
 class Ranked(NamedTuple):
     """The nodes that the job may use at one moment, those on which most tasks of its first group fit first."""
 
-    room: Room
+    room: RoomThen
     nodes: Ints
     takes: Ints
     """How many of these tasks each of them takes."""
 
 
-def expected_start(session: Session, needs: Needs, empty: Room, rows: Mask, locked: Mask, most: float) -> Expected:
+def expected_start(session: Session, needs: Needs, empty: RoomThen, rows: Mask, locked: Mask, most: float) -> Expected:
     """The start of the elected job on some of the nodes `rows`, on which it fits when they are `empty`.
 
     It uses at most the part `most` of these nodes, or as many as it needs when they are empty. Locked nodes come first
@@ -64,7 +64,7 @@ def expected_start(session: Session, needs: Needs, empty: Room, rows: Mask, lock
     idle = fraction(session.capacity.free(Mode.IDLE), session.snapshot.shapes.requests[group.shape])
     is_simple = len(needs) == 1 and all(part.subgroup < 0 for part in bundles(needs))
 
-    def ranked(room: Room) -> Ranked:
+    def ranked(room: RoomThen) -> Ranked:
         takes = _takes(session, group.shape, room)
         order = np.lexsort((np.arange(len(idle)), -idle, ~locked, -takes))
         order = order[rows[order]]
@@ -88,7 +88,7 @@ def expected_start(session: Session, needs: Needs, empty: Room, rows: Mask, lock
         gone = running[ends <= moment]
         if len(gone) not in known:
             free = session.capacity.free(Mode.UNNOMINATED, gone)
-            room = Room(free, lambda shape: session.capacity.beside_at_best(shape, gone, proven=True))
+            room = RoomThen(free, lambda shape: session.capacity.beside_at_best(shape, gone, proven=True))
             known[len(gone)] = ranked(room)
         return known[len(gone)]
 
@@ -127,13 +127,13 @@ def _likely_ends(session: Session) -> Floats:
     return np.minimum(ends, np.where(usual >= now, usual, np.maximum(late, now + SOON)))
 
 
-def _takes(session: Session, shape: int, room: Room) -> Ints:
+def _takes(session: Session, shape: int, room: RoomThen) -> Ints:
     takes = fitting.count(room.free, session.snapshot.shapes.requests[shape]) * session.view(shape).open
     beside = room.beside(shape)
     return takes if beside is None else np.minimum(takes, beside)
 
 
-def _fits(session: Session, needs: Needs, room: Room, nodes: Ints) -> bool:
+def _fits(session: Session, needs: Needs, room: RoomThen, nodes: Ints) -> bool:
     return fits(session, needs, room.free, room.beside, _mask(len(room.free), nodes))
 
 

@@ -16,7 +16,7 @@ from maar.model.minimum import has_minimum
 from maar.model.resources import Ints, Mask, total
 from maar.model.snapshot import Snapshot
 from maar.model.tasks import Status
-from maar.plugins.support.hdrf import Part, Path, Standing, Tree
+from maar.plugins.support.hdrf import Path, QueuePart, Tree, TreeStanding
 from maar.plugins.support.quotas import InUse, has_job, has_own, vote_by_kind, wanted_row
 from maar.plugins.support.shares import Dominant, Row, at_least, less, plus
 from maar.session.hooks import Claim
@@ -51,7 +51,7 @@ class FairTree:
         self._latest = 0
         self._stamp: Ints = session.state.column(queues + 1)
         """The number of the latest change of each queue; the last entry is for all queues."""
-        self._parts: list[tuple[Any, Part] | None] = [None] * queues
+        self._parts: list[tuple[Any, QueuePart] | None] = [None] * queues
         self._keys: list[tuple[tuple[bool, Fraction], ...]] = []
         self._keys_of: int | None = None
         session.state.listen(self._changed)
@@ -93,7 +93,7 @@ class FairTree:
         kinds = snapshot.tasks.job[tasks] * len(snapshot.shapes) + snapshot.tasks.shape[tasks]
         return vote_by_kind(claim, tasks, kinds, judge)
 
-    def _lighter(self, rivals: tuple[Path, Path], standings: dict[Path, Standing]) -> bool:
+    def _lighter(self, rivals: tuple[Path, Path], standings: dict[Path, TreeStanding]) -> bool:
         return self._tree.weighted(rivals[0], standings) <= self._tree.weighted(rivals[1], standings)
 
     # -- what jobs have
@@ -123,7 +123,7 @@ class FairTree:
             watched = self._watched[queue] = Watched(np.array(list(known), dtype=np.int64), requests)
         return watched
 
-    def _all_parts(self) -> list[Part]:
+    def _all_parts(self) -> list[QueuePart]:
         used_up = self._used_up().tobytes()
         found = []
         for queue, known in enumerate(self._parts):
@@ -133,12 +133,12 @@ class FairTree:
             found.append(known[1])
         return found
 
-    def _part(self, queue: int, changes: Changes) -> Part:
+    def _part(self, queue: int, changes: Changes) -> QueuePart:
         """What the jobs of a queue have, with `changes` applied; growing jobs are listed separately."""
         full = has_own(self._session, queue)
         jobs, requests = self._watching(queue)
         if len(jobs) == 0:
-            return Part(self._dominant.parts(full), ())
+            return QueuePart(self._dominant.parts(full), ())
         has = self._session.state.job_allocated[jobs]
         for at, job in enumerate(jobs.tolist() if changes else ()):
             if job in changes:
@@ -148,7 +148,9 @@ class FairTree:
         growing = has[lacks.any(axis=1) & ~(lacks & self._used_up()[self._dims]).any(axis=1)]
         kinds, counts = np.unique(growing, axis=0, return_counts=True)
         rows = [tuple(self._dominant.parts(row)) for row in kinds.tolist()]
-        return Part(self._dominant.parts(less(full, total(growing))), tuple(zip(rows, counts.tolist(), strict=True)))
+        return QueuePart(
+            self._dominant.parts(less(full, total(growing))), tuple(zip(rows, counts.tolist(), strict=True))
+        )
 
 
 def asked(snapshot: Snapshot, job: int) -> Row:

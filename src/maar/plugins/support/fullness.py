@@ -27,7 +27,7 @@ class Term(NamedTuple):
     empty: float = 0.0
 
 
-class Terms(NamedTuple):
+class FullnessTerms(NamedTuple):
     """All terms of a shape: a row for each resource."""
 
     dims: Ints
@@ -51,15 +51,15 @@ class Fullness:
         """The used, nominated or reserved amounts of some resources on these nodes: a row for each resource."""
         return self._capacity.taken(rows).T.take(dims, axis=0)
 
-    def terms(self, terms: list[Term]) -> Terms:
+    def terms(self, terms: list[Term]) -> FullnessTerms:
         dims = np.array([term.dim for term in terms], dtype=np.int64)
         request, full, empty = (np.array([[term[i]] for term in terms]).reshape(-1, 1) for i in (1, 2, 3))
         key = tuple(dims.tolist())
         if key not in self._units:
             self._units[key] = 1.0 / np.maximum(self._allocatable.T.take(dims, axis=0), 1)
-        return Terms(dims, request, full, empty if empty.any() else None, self._units[key])
+        return FullnessTerms(dims, request, full, empty if empty.any() else None, self._units[key])
 
-    def points(self, terms: Terms, rows: Ints | slice) -> Floats:
+    def points(self, terms: FullnessTerms, rows: Ints | slice) -> Floats:
         """The points of each node, by how full or empty a task makes it; 0 where a resource would overflow."""
         full = (self.taken(terms.dims, rows) + terms.request) * columns_of(terms.unit, rows)
         exceeds: Mask = np.logical_or.reduce(full > JUST_FULL)

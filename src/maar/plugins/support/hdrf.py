@@ -21,7 +21,7 @@ from maar.model.queues import ROOT, QueueTree
 Number = int | Fraction
 
 
-class Standing(NamedTuple):
+class TreeStanding(NamedTuple):
     """The resources of one node of the tree."""
 
     parts: list[Number]
@@ -31,7 +31,7 @@ class Standing(NamedTuple):
     saturated: bool
 
 
-class Part(NamedTuple):
+class QueuePart(NamedTuple):
     """The resources of the jobs of one queue; jobs with equal standings are counted together."""
 
     full: list[int]
@@ -63,21 +63,21 @@ class Tree:
         deepest_first = sorted(self.weight, key=lambda node: (-len(node), node))
         self._order = [node for node in deepest_first if node]
 
-    def standings(self, parts: Sequence[Part]) -> dict[Path, Standing]:
+    def standings(self, parts: Sequence[QueuePart]) -> dict[Path, TreeStanding]:
         """The standing of every node, computed from the jobs of each queue."""
-        found: dict[Path, Standing] = {}
+        found: dict[Path, TreeStanding] = {}
         for node in self._order:
             below = [(found[child], self.weight[child]) for child in self.children[node]]
             found[node] = combine(below, [parts[q] for q in self.queues[node]])
         return found
 
-    def key(self, queue: int, standings: dict[Path, Standing]) -> tuple[tuple[bool, Fraction], ...]:
+    def key(self, queue: int, standings: dict[Path, TreeStanding]) -> tuple[tuple[bool, Fraction], ...]:
         """The sort key of a queue: from the root down, growing nodes first, then the smallest share per weight."""
         path = self.path[queue]
         nodes = (path[:depth] for depth in range(1, len(path) + 1))
         return tuple((standings[n].saturated, self.weighted(n, standings)) for n in nodes)
 
-    def weighted(self, node: Path, standings: dict[Path, Standing]) -> Fraction:
+    def weighted(self, node: Path, standings: dict[Path, TreeStanding]) -> Fraction:
         """The share of a node divided by its weight."""
         return Fraction(standings[node].share) / self.weight[node]
 
@@ -90,7 +90,7 @@ class Tree:
         return None
 
 
-def combine(nodes: Iterable[tuple[Standing, int]], parts: Iterable[Part]) -> Standing:
+def combine(nodes: Iterable[tuple[TreeStanding, int]], parts: Iterable[QueuePart]) -> TreeStanding:
     """The standing of a node with these children: inner nodes with weights, and the jobs of its own queues."""
     full: list[Number] = []
     growing: list[tuple[Sequence[Number], Fraction, int]] = []
@@ -111,7 +111,7 @@ def combine(nodes: Iterable[tuple[Standing, int]], parts: Iterable[Part]) -> Sta
     for row, share, count in growing:
         scale: Number = count if share == least else least * count / share
         full = _sum(full, [amount * scale for amount in row])
-    return Standing(full, max(full, default=0), saturated)
+    return TreeStanding(full, max(full, default=0), saturated)
 
 
 def _sum(left: list[Number], right: Sequence[Number]) -> list[Number]:

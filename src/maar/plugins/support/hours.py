@@ -18,7 +18,7 @@ class Hours(NamedTuple):
     end: int
 
 
-class Opening(NamedTuple):
+class OpeningHours(NamedTuple):
     """Whether the hours are open at a time, and when that changes; `None`: never."""
 
     is_open: bool
@@ -48,19 +48,19 @@ def parse_zone(name: str) -> ZoneInfo:
         raise ValueError(f"unknown time zone: `{name}` (expected e.g. `UTC`, `Europe/Berlin`)") from None
 
 
-def opening(hours: Hours, now: float, zone: tzinfo) -> Opening:
+def opening(hours: Hours, now: float, zone: tzinfo) -> OpeningHours:
     """Whether the hours are open at a Unix time. The end does not belong to them."""
     if hours.begin == hours.end:
-        return Opening(True, None)
+        return OpeningHours(True, None)
     today = datetime.fromtimestamp(now, zone).replace(hour=0, minute=0, second=0, microsecond=0)
     begins = []
     for days in (-1, 0, 1, 2):
         begin = _at(today, days, hours.begin)
         end = _at(today, days + (hours.end <= hours.begin), hours.end)
         if begin <= now < end:
-            return Opening(True, end)
+            return OpeningHours(True, end)
         begins.append(begin)
-    return Opening(False, min(begin for begin in begins if begin > now))
+    return OpeningHours(False, min(begin for begin in begins if begin > now))
 
 
 def clock(now: float, zone: tzinfo) -> str:

@@ -28,7 +28,7 @@ class Wish(NamedTuple):
     shapes: tuple[int, ...]
 
 
-class Wishes(NamedTuple):
+class NeighbourWishes(NamedTuple):
     """All preferences that affect the scores of one shape."""
 
     own: tuple[tuple[int, PodTerm], ...]
@@ -43,7 +43,7 @@ class NeighbourScores:
         self._spread = spread_weight
         self.neighbours = Neighbours(session)
         self.masks = NodeMasks(session.snapshot.nodes)
-        self._wishes: dict[int, Wishes | None] = {}
+        self._wishes: dict[int, NeighbourWishes | None] = {}
         self._wanting: dict[PodSelector, list[Wish]] | None = None
 
     def score(self, shape: int) -> Floats | None:
@@ -65,14 +65,14 @@ class NeighbourScores:
         matches = self._session.snapshot.shapes.shapes[shape].matches
         return any(term.pods in matches for _, term in wishes.own) or any(s.pods in matches for s in wishes.spread)
 
-    def _wishes_of(self, shape: int) -> Wishes | None:
+    def _wishes_of(self, shape: int) -> NeighbourWishes | None:
         if shape not in self._wishes:
             wanted = self._session.snapshot.shapes.shapes[shape]
             own = wanted.pod_preferences if self._affinity else ()
             others = [w for s in wanted.matches for w in self._wanting_pods(s)] if self._affinity else []
             spread = tuple(s for s in wanted.spread if not s.hard) if self._spread else ()
             some = own or others or spread
-            self._wishes[shape] = Wishes(own, tuple(others), spread) if some else None
+            self._wishes[shape] = NeighbourWishes(own, tuple(others), spread) if some else None
         return self._wishes[shape]
 
     def _wanting_pods(self, selector: PodSelector) -> list[Wish]:
@@ -88,7 +88,7 @@ class NeighbourScores:
                 self._wanting.setdefault(term.pods, []).append(wish)
         return self._wanting.get(selector, [])
 
-    def _affinity_score(self, shape: int, wishes: Wishes) -> Floats | None:
+    def _affinity_score(self, shape: int, wishes: NeighbourWishes) -> Floats | None:
         near = self.neighbours
         raw = np.zeros(len(self._session.snapshot.nodes), dtype=np.int64)
         for weight, term in wishes.own:
@@ -102,7 +102,7 @@ class NeighbourScores:
             return None
         return (raw - low).astype(np.float64) * (100.0 * self._affinity / (high - low))
 
-    def _spread_score(self, shape: int, wishes: Wishes) -> Floats | None:
+    def _spread_score(self, shape: int, wishes: NeighbourWishes) -> Floats | None:
         if not wishes.spread:
             return None
         near, usable = self.neighbours, self._session.usable(shape)

@@ -15,7 +15,7 @@ from maar.model.reasons import Refusal
 from maar.model.resources import UNLIMITED, Ints
 from maar.model.selectors import NodeTerm
 from maar.model.shapes import Shape
-from maar.model.volumes import Room, SharedVolume, Slot, VolumeNeed
+from maar.model.volumes import SharedVolume, Slot, VolumeNeed, VolumeRoom
 from maar.plugins.support.names import PREDICATES
 from maar.plugins.support.neighbours import Placed
 from maar.session.hooks import Limit
@@ -74,7 +74,7 @@ class Volumes:
             return count_columns(len(left), [(left, need.count)])
         return np.where((left >= 0) | (new == 0), UNLIMITED, 0)
 
-    def _most(self, room: Room) -> Ints:
+    def _most(self, room: VolumeRoom) -> Ints:
         most = np.full(len(self._row), UNLIMITED if room.others is None else room.others, dtype=np.int64)
         for name, count in room.nodes.items():
             row = self._row.get(name)

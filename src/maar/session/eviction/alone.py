@@ -13,7 +13,7 @@ import numpy as np
 
 from maar.model.fitting import count_columns
 from maar.model.resources import Ints, Mask
-from maar.session.view import View
+from maar.session.view import NodesView
 
 if TYPE_CHECKING:
     from maar.session.eviction.victims import Candidates
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class Alone:
     """The spots of a gang table, for one shape."""
 
-    def __init__(self, candidates: Candidates, view: View, rows: Ints, free: Mapping[int, Ints]) -> None:
+    def __init__(self, candidates: Candidates, view: NodesView, rows: Ints, free: Mapping[int, Ints]) -> None:
         """`rows` are the nodes to look at; `free` are their free amounts by resource, which the caller keeps."""
         self._candidates = candidates
         self._gangs = gangs = candidates.gangs

@@ -31,14 +31,14 @@ from maar.model.snapshot import Snapshot
 from maar.model.tasks import Status
 
 
-class Work(NamedTuple):
+class LostWork(NamedTuple):
     """Lost work; CPU seconds distinguish pods without GPUs."""
 
     gpu_seconds: float
     cpu_seconds: float
 
 
-NO_WORK = Work(0.0, 0.0)
+NO_WORK = LostWork(0.0, 0.0)
 
 
 class Cost(NamedTuple):
@@ -51,7 +51,7 @@ class Cost(NamedTuple):
     shortfall: Fraction | int = 0
     gangs: float | Fraction = 0
     pod_priority: int = 0
-    work: Work = NO_WORK
+    work: LostWork = NO_WORK
 
     def shared(self, tasks: int) -> Cost:
         """The same where the gangs make room for that many tasks."""

@@ -62,7 +62,7 @@ Why = Callable[[Unit], str]
 """The reason text for the eviction of a unit."""
 
 
-class Search:
+class RoomSearch:
     """The attempt of one job to make room."""
 
     def __init__(self, session: Session, claim: Claim, candidates: Candidates, why: Why) -> None:
@@ -321,9 +321,9 @@ class Search:
                     statement.commit()
                     rooms = self._rooms(groups, terms)
 
-    def _rooms(self, groups: list[tuple[Group, int]], terms: Terms) -> list[Room]:
+    def _rooms(self, groups: list[tuple[Group, int]], terms: Terms) -> list[BestRoom]:
         nominated = self._nominated(groups)
-        return [Room(self._session, group.shape, nominated, terms.within) for group, _ in groups]
+        return [BestRoom(self._session, group.shape, nominated, terms.within) for group, _ in groups]
 
     def _nominated(self, groups: list[tuple[Group, int]]) -> Ints:
         tasks = np.concatenate([group.tasks for group, _ in groups])
@@ -334,7 +334,7 @@ class Search:
         return place_exactly(self._session, self._job, groups, terms)
 
 
-class Room:
+class BestRoom:
     """How many tasks of a shape fit at best if nominations are withdrawn and one unit less leaves: by resources."""
 
     def __init__(self, session: Session, shape: int, nominated: Ints, within: Mask | None) -> None:

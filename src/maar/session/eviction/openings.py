@@ -24,7 +24,7 @@ from maar.session.eviction.shortfall import Amounts
 from maar.session.eviction.units import Unit
 from maar.session.eviction.victims import Candidates, Places
 from maar.session.session import Session
-from maar.session.view import View
+from maar.session.view import NodesView
 
 OWNER = "openings"
 Gift = tuple[int, ...]
@@ -53,7 +53,7 @@ class Opening(NamedTuple):
 class Openings:
     """The cheapest opening of each node for one shape."""
 
-    def __init__(self, session: Session, candidates: Candidates, view: View, rows: Ints) -> None:
+    def __init__(self, session: Session, candidates: Candidates, view: NodesView, rows: Ints) -> None:
         self._session = session
         self._candidates = candidates
         self._view = view

@@ -29,7 +29,7 @@ from maar.model.minimum import Spare
 from maar.model.plan import Cause
 from maar.model.resources import Ints, Mask
 from maar.model.tasks import NO_TASKS, READY, Status
-from maar.session.eviction.cost import Cost, Rank, TieKey, Work
+from maar.session.eviction.cost import Cost, LostWork, Rank, TieKey
 from maar.session.eviction.gang_table import GangTable, lost_by_task
 from maar.session.eviction.protection import beyond_share, limits_claims, unprotected
 from maar.session.eviction.shortfall import Shortfalls
@@ -212,10 +212,10 @@ class Candidates:
             work=self.lost(units),
         )
 
-    def work(self, tasks: tuple[int, ...]) -> Work:
-        return Work(sum(map(self._gpu_seconds.item, tasks)), sum(map(self._cpu_seconds.item, tasks)))
+    def work(self, tasks: tuple[int, ...]) -> LostWork:
+        return LostWork(sum(map(self._gpu_seconds.item, tasks)), sum(map(self._cpu_seconds.item, tasks)))
 
-    def lost(self, units: Iterable[Unit]) -> Work:
+    def lost(self, units: Iterable[Unit]) -> LostWork:
         """The work lost with some units. A job that shrinks saves its work: only evicted tasks count."""
         return self.work(tuple(t for unit in units if not unit.shrinks for t in unit.tasks))
 

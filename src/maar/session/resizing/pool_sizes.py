@@ -30,11 +30,11 @@ from maar.model.tasks import Status
 from maar.model.words import count
 from maar.session import never
 from maar.session.eviction.protection import is_beyond
+from maar.session.resizing.elastic_columns import columns
 from maar.session.resizing.migrating import migrate
 from maar.session.resizing.packing import set_packed
 from maar.session.resizing.pools import SharedPool
 from maar.session.resizing.shares import Ground, Shares, caps_of_grounds, caps_of_queues, is_closed
-from maar.session.resizing.elastic_columns import columns
 from maar.session.resizing.waiting_gangs import WaitingGangs
 from maar.session.resizing.workers import elastic_of, is_settled, last_change, old_pods, set_size, worker_shape
 from maar.session.session import Decision, Session

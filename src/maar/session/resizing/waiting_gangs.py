@@ -14,8 +14,8 @@ from maar.model.jobs import Job
 from maar.model.resources import Mask
 from maar.session.eviction.making_room import needs_of
 from maar.session.gangs import missing
-from maar.session.placement import Group
 from maar.session.no_room import one_shape
+from maar.session.placement import Group
 from maar.session.session import Session
 
 

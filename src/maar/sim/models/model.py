@@ -13,7 +13,7 @@ from maar.sim.setting import Setting
 from maar.sim.trace import TraceJob
 
 
-class Model(Protocol):
+class SimModel(Protocol):
     """The active jobs of one run: arrived and not ended. Jobs are numbered in the order of submission."""
 
     together: float
@@ -57,7 +57,7 @@ class Model(Protocol):
         """The time at which time alone changes the policy's answer; infinite if never."""
 
 
-Maker = Callable[[list[TraceJob], Registration, Setting], Model]
+Maker = Callable[[list[TraceJob], Registration, Setting], SimModel]
 """Creates the model of one run; the jobs are sorted by submission."""
 
 

@@ -23,7 +23,7 @@ from maar.elastic.damping import Damping, damped
 from maar.elastic.jobs import Jobs, filled
 from maar.elastic.order import Serve
 from maar.elastic.speedup import Floats, curve
-from maar.elastic.steps import Basis, Seen, fit, learnt
+from maar.elastic.steps import Basis, MeasuredSteps, fit, learnt
 from maar.model.resources import Ints
 from maar.model.words import unknown
 from maar.sim.lengths import Learnt
@@ -64,7 +64,7 @@ class Rated:
             if job.model not in known:
                 raise ValueError(f"job `{job.name}`: {unknown('application', job.model, known)}")
         names = sorted({job.model for job in jobs})
-        speeds = {name: Speeds(known[name], setting.speeds_known, setting.gpus_per_node) for name in names}
+        speeds = {name: TrueSpeeds(known[name], setting.speeds_known, setting.gpus_per_node) for name in names}
         n = len(jobs)
         self._of = [speeds[job.model] for job in jobs]
         self._total: Floats = np.array([of.total for of in self._of])
@@ -232,7 +232,7 @@ class Rated:
         return math.inf if after is None else now + max(after, self._setting.patience)
 
 
-class Speeds:
+class TrueSpeeds:
     """The true rates of one application, and what policies believe."""
 
     def __init__(self, application: Application, known: bool, gpus_per_node: int = 1) -> None:
@@ -287,7 +287,7 @@ class Speeds:
             rates: Mapping[int, float] = points
             if self._shown is not None:
                 steps = fit(
-                    Seen(size, 1 / rate, math.ceil(size / self._each), epochs=self._count(size, epoch))
+                    MeasuredSteps(size, 1 / rate, math.ceil(size / self._each), epochs=self._count(size, epoch))
                     for size, rate in points.items()
                 )
                 speeds, basis = learnt(points, steps)

@@ -13,7 +13,7 @@ from itertools import accumulate
 
 from maar.model.words import count as counted
 from maar.sim.report import svg
-from maar.sim.report.frame import LEFT, WIDTH, Figure, Span
+from maar.sim.report.frame import LEFT, WIDTH, AxisSpan, Figure
 from maar.sim.report.scales import Scale, duration
 from maar.sim.result import JobRecord, Run
 from maar.sim.trace import Trace
@@ -39,20 +39,20 @@ def bars(runs: Sequence[Run], trace: Trace) -> list[Figure]:
     order = [job.name for job in sorted(trace.jobs, key=lambda job: (job.submit, job.name))]
     known = [{job.name: job for job in run.jobs} for run in runs]
     first = window([sum(jobs[name].waited for jobs in known if name in jobs) for name in order], MOST)
-    scene = Scene(order[first : first + MOST], first, len(order), _span(order[first : first + MOST], known))
+    scene = FigureScene(order[first : first + MOST], first, len(order), _span(order[first : first + MOST], known))
     largest = max((gpus for jobs in known for job in scene.of(jobs) for _, gpus in sizes(job)), default=1.0)
     return [_figure(run, i, jobs, scene, largest) for i, (run, jobs) in enumerate(zip(runs, known, strict=True))]
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class FigureScene:
     """What all figures show."""
 
     names: list[str]
     first: int
     """Number of jobs before the first one shown."""
     total: int
-    span: Span
+    span: AxisSpan
 
     def of(self, jobs: dict[str, JobRecord]) -> list[JobRecord]:
         """The records of one run that the figure shows."""
@@ -70,16 +70,16 @@ def window(waits: Sequence[float], width: int) -> int:
     return max(places, key=lambda at: (sums[min(at + width, len(waits))] - sums[at], -at))
 
 
-def _span(names: list[str], known: Sequence[dict[str, JobRecord]]) -> Span:
+def _span(names: list[str], known: Sequence[dict[str, JobRecord]]) -> AxisSpan:
     """From the first submission until `NEARLY` all jobs have ended under every policy."""
     ends = [sorted(jobs[name].end for name in names if name in jobs) for jobs in known]
     starts = [jobs[name].submit for jobs in known for name in names if name in jobs]
     start = min(starts, default=0.0)
     nearly = [end[math.ceil(NEARLY * (len(end) - 1))] for end in ends if end]
-    return Span(start, max([start + 1.0, *nearly]))
+    return AxisSpan(start, max([start + 1.0, *nearly]))
 
 
-def _figure(run: Run, number: int, known: dict[str, JobRecord], scene: Scene, largest: float) -> Figure:
+def _figure(run: Run, number: int, known: dict[str, JobRecord], scene: FigureScene, largest: float) -> Figure:
     names, count = scene.names, len(scene.names)
     row = min(max(600.0 / max(count, 1), 6.0), 18.0)
     bottom = TOP + row * count
@@ -98,7 +98,7 @@ def _figure(run: Run, number: int, known: dict[str, JobRecord], scene: Scene, la
     return Figure(name, title, caption, svg.drawing(WIDTH, bottom + 26, title, caption, *parts, id_=name))
 
 
-def _caption(scene: Scene, known: dict[str, JobRecord], largest: float) -> Iterable[str]:
+def _caption(scene: FigureScene, known: dict[str, JobRecord], largest: float) -> Iterable[str]:
     count = len(scene.names)
     if count == scene.total:
         yield f"All {count:,} jobs, in order of submission."
@@ -115,7 +115,7 @@ def _caption(scene: Scene, known: dict[str, JobRecord], largest: float) -> Itera
         yield f"{count - len(shown)} of them never ran."
 
 
-def _bar(job: JobRecord, floor: float, span: Span, height: Scale, fill: str) -> Iterable[str]:
+def _bar(job: JobRecord, floor: float, span: AxisSpan, height: Scale, fill: str) -> Iterable[str]:
     about = f"{job.name}: {counted(job.gpus, 'GPU')} asked for, waited {duration(job.waited)}, ran {duration(job.ran)}"
     yield svg.title(about + (f", {counted(job.restarts, 'restart')}" if job.restarts else ""))
     x = span.scale()

@@ -26,7 +26,7 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class AxisSpan:
     """The time span of all runs of a comparison, so that their figures have the same axis."""
 
     start: float
@@ -34,7 +34,7 @@ class Span:
     end: float
 
     @classmethod
-    def of(cls, runs: Sequence[Run]) -> Span:
+    def of(cls, runs: Sequence[Run]) -> AxisSpan:
         """From the first submission to the last end."""
         starts = [job.submit for run in runs for job in run.jobs]
         ends = [job.end for run in runs for job in run.jobs]

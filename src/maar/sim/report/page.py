@@ -13,7 +13,7 @@ from maar.model.words import count as counted
 from maar.sim.describe import describe
 from maar.sim.report.bars import bars
 from maar.sim.report.completion import completion
-from maar.sim.report.frame import Figure, Span
+from maar.sim.report.frame import AxisSpan, Figure
 from maar.sim.report.scales import duration, percent
 from maar.sim.report.svg import STYLE, alone
 from maar.sim.report.table import table
@@ -50,7 +50,7 @@ def write_report(runs: Sequence[Run], trace: Trace, path: Path) -> list[Path]:
 
 
 def draw(runs: Sequence[Run], trace: Trace) -> list[Figure]:
-    span = Span.of(runs)
+    span = AxisSpan.of(runs)
     return [completion(runs), usage(runs, span), *bars(runs, trace)]
 
 

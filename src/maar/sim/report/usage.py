@@ -9,7 +9,7 @@ import numpy as np
 from maar.model.resources import Floats
 from maar.model.words import count
 from maar.sim.report import svg
-from maar.sim.report.frame import LEFT, WIDTH, Figure, Span, shares
+from maar.sim.report.frame import LEFT, WIDTH, AxisSpan, Figure, shares
 from maar.sim.report.scales import Scale, duration, percent
 from maar.sim.result import Run
 
@@ -20,7 +20,7 @@ PARTS = 440
 """Parts of the time axis: two pixels each."""
 
 
-def usage(runs: Sequence[Run], span: Span) -> Figure:
+def usage(runs: Sequence[Run], span: AxisSpan) -> Figure:
     parts: list[str] = []
     top = GAP
     most = max((sample.waiting for run in runs for sample in run.samples), default=0.0)
@@ -39,7 +39,7 @@ def usage(runs: Sequence[Run], span: Span) -> Figure:
     return Figure("utilisation", title, caption, svg.drawing(WIDTH, height, title, about, *parts, id_="utilisation"))
 
 
-def _band(run: Run, number: int, span: Span, top: float, most: float) -> Iterable[str]:
+def _band(run: Run, number: int, span: AxisSpan, top: float, most: float) -> Iterable[str]:
     colour, _ = svg.series(number)
     bottom = top + BAND
     yield from shares(top, bottom, (0.0, 0.5, 1.0))

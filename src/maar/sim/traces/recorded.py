@@ -16,7 +16,7 @@ from maar.model.words import count as counted
 from maar.sim.trace import Trace, TraceJob
 from maar.sim.traces.lives import Life
 from maar.sim.traces.problems import TraceError
-from maar.sim.traces.source import Cycle, Source
+from maar.sim.traces.source import RecordedCycle, Source
 
 NAME = "recorded"
 
@@ -31,7 +31,7 @@ def read(source: Source) -> Trace:
     return of_cycles(source.cycles(), source.name)
 
 
-def of_cycles(cycles: Iterable[Cycle], name: str) -> Trace:
+def of_cycles(cycles: Iterable[RecordedCycle], name: str) -> Trace:
     """The jobs of these cycles, in the order of submission."""
     present: dict[str, Life] = {}
     over: list[Life] = []
@@ -59,7 +59,7 @@ def of_cycles(cycles: Iterable[Cycle], name: str) -> Trace:
     return Trace(tuple(_with_unique_names(jobs)), name, notes)
 
 
-def _look(present: dict[str, Life], cycle: Cycle, begin: float) -> list[Life]:
+def _look(present: dict[str, Life], cycle: RecordedCycle, begin: float) -> list[Life]:
     """Update the present jobs from one cycle, and return the jobs that are gone."""
     now = cycle.now
     starting = {bind.task for bind in cycle.plan.bind}

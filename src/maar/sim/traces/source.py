@@ -17,7 +17,7 @@ from maar.model.snapshot import Cluster
 from maar.sim.traces.problems import TraceError
 
 
-class Cycle(Protocol):
+class RecordedCycle(Protocol):
     """One cycle of a recording."""
 
     @property
@@ -40,7 +40,7 @@ class Source:
     name: str
     """For messages."""
     data: bytes
-    cycles: Callable[[], Iterable[Cycle]] | None = None
+    cycles: Callable[[], Iterable[RecordedCycle]] | None = None
     """Reads the cycles of a recording; None for any other file."""
 
     @cached_property

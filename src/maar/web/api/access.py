@@ -20,9 +20,9 @@ from maar.kube.wire.api_resources import ACCESS_REVIEWS
 from maar.views.sight import ALL, Sight
 from maar.web import authentication
 from maar.web.api.errors import Refused
-from maar.web.authentication import KEPT, SECONDS, Denied, Kept, Tokens, once
+from maar.web.authentication import KEPT, SECONDS, Denied, KeptAnswers, Tokens, once
 from maar.web.front.limits import ServerLimits
-from maar.web.reviews import Reviews, Unanswered, User
+from maar.web.reviews import Reviews, ReviewUnanswered, User
 
 ANONYMOUS = User("system:anonymous", groups=["system:unauthenticated"])
 """As Kubernetes calls a client without credentials: with `--anonymous`, its rights apply."""
@@ -36,7 +36,7 @@ class _AccessReview(msgspec.Struct):
     status: _AccessStatus = msgspec.field(default_factory=_AccessStatus)
 
 
-class Access:
+class RightsCheck:
     """Checks tokens and rights of one cluster."""
 
     def __init__(
@@ -52,7 +52,7 @@ class Access:
         """Whether users without credentials are answered."""
         self.clock = clock
         self._tokens: Tokens[User] = Tokens(self._reviews.user, limits or ServerLimits(), clock)
-        self._rights: Kept[tuple[bytes, str], bool] = Kept(clock, SECONDS, KEPT)
+        self._rights: KeptAnswers[tuple[bytes, str], bool] = KeptAnswers(clock, SECONDS, KEPT)
         self._asked: dict[tuple[bytes, str], asyncio.Task[bool]] = {}
         """Questions on their way."""
 
@@ -104,7 +104,7 @@ def _refusing() -> Iterator[None]:
         yield
     except Denied as error:
         raise Refused(error.status, str(error), after=error.after, sign_in=error.status == 401) from None
-    except Unanswered:
+    except ReviewUnanswered:
         raise Refused(503, "the API server cannot be asked about tokens and rights now", after=5) from None
 
 

@@ -21,7 +21,7 @@ from maar.kube.kinds.cluster import PRIORITY_CLASSES
 from maar.kube.wire.base import Object
 from maar.views.records import State
 from maar.views.sight import Sight
-from maar.web.api.access import Access
+from maar.web.api.access import RightsCheck
 from maar.web.api.errors import Refused
 from maar.web.api.limits import Guard
 from maar.web.api.mirror import Mirror, Moment
@@ -29,7 +29,7 @@ from maar.web.api.recordings import Recordings
 from maar.web.api.writing import Token, Writer
 from maar.web.forecasting.keeper import Keeper, Latest
 from maar.web.reviews import User
-from maar.web.workers.pool import UNKNOWN, Known, Pool
+from maar.web.workers.pool import UNKNOWN, Known, WorkerPool
 from maar.whatif.edit import Scene
 from maar.whatif.why import Why
 
@@ -42,7 +42,7 @@ GOOD_FOR = 10.0
 """Seconds for which such an answer is given again."""
 
 
-class Asked(msgspec.Struct, frozen=True):
+class UserRequest(msgspec.Struct, frozen=True):
     """A request of a user."""
 
     user: User
@@ -63,7 +63,7 @@ class Api1:
     """Answers questions about one cluster."""
 
     mirror: Mirror
-    access: Access
+    access: RightsCheck
     guard: Guard
     kube: Reader
     history: History
@@ -71,7 +71,7 @@ class Api1:
     """`None`: writes are off."""
     recordings: Recordings = field(default_factory=Recordings)
     keeper: Keeper | None = None
-    pool: Pool = field(default_factory=Pool)
+    pool: WorkerPool = field(default_factory=WorkerPool)
     """What reads and computes expensive questions."""
     known: OrderedDict[tuple[str, bool, float, State], tuple[int, float, Why]] = field(default_factory=OrderedDict)
     _views: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(2))
@@ -85,7 +85,7 @@ class Api1:
         body: Any = None,
         token: Token | None = None,
         writes: bool = False,
-    ) -> Asked:
+    ) -> UserRequest:
         """The request, with what the user may see now."""
         moment = self.mirror.moment
         if moment is None:
@@ -93,7 +93,7 @@ class Api1:
         names = moment.tally.namespaces
         if namespace := parts.get("namespace"):
             names = names | {namespace}
-        return Asked(user, await self.access.sight(user, names), moment, query, parts, body, token, writes)
+        return UserRequest(user, await self.access.sight(user, names), moment, query, parts, body, token, writes)
 
     def stamp(self, moment: Moment) -> dict[str, float]:
         as_of = self.mirror.as_of()

@@ -12,7 +12,7 @@ from maar.web.api.errors import Refused
 from maar.web.front.limits import Buckets, Rate, ServerLimits
 
 
-class Limits(ServerLimits, frozen=True, kw_only=True):
+class ApiLimits(ServerLimits, frozen=True, kw_only=True):
     """All limits."""
 
     body: int = 1024 * 1024
@@ -76,7 +76,7 @@ class Bill:
         """The CPU seconds of another process; the time that passes, where none is stated."""
 
 
-class Turns:
+class UserTurns:
     """A few at once, one of each user, and a limited number of others that wait. Users have their turns in rotation."""
 
     def __init__(self, at_once: int, most: int, each: int) -> None:
@@ -152,7 +152,7 @@ class Turns:
 class Guard:
     """Counts what users do."""
 
-    def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, limits: ApiLimits, clock: Callable[[], float] = time.monotonic) -> None:
         self.limits = limits
         self._clock = clock
         self._addresses: Buckets[str] = Buckets(limits.requests_each, clock)
@@ -160,9 +160,9 @@ class Guard:
         self._spending = Spending(limits.computing, clock)
         self._reading = Spending(limits.reading, clock)
         waiting = limits.computing_waiting, limits.computing_waiting_each
-        self._turns = Turns(limits.computing_at_once, *waiting)
-        self._forecasts = Turns(1, *waiting)
-        self._readings = Turns(1, *waiting)
+        self._turns = UserTurns(limits.computing_at_once, *waiting)
+        self._forecasts = UserTurns(1, *waiting)
+        self._readings = UserTurns(1, *waiting)
         self._bodies: Counter[str] = Counter()
         self._streams: Counter[str] = Counter()
         self._writes: Counter[str] = Counter()
@@ -198,7 +198,7 @@ class Guard:
         return self._billed(user, self._reading, self._readings)
 
     @asynccontextmanager
-    async def _billed(self, user: str, spending: Spending, turns: Turns) -> AsyncIterator[Bill]:
+    async def _billed(self, user: str, spending: Spending, turns: UserTurns) -> AsyncIterator[Bill]:
         spending.check(user)
         async with turns.taken(user):
             begun, bill = self._clock(), Bill()

@@ -22,22 +22,22 @@ from maar.kube.client.access import load_access
 from maar.kube.client.reader import Reader
 from maar.kube.kinds.cluster import QUEUES
 from maar.web.addresses import Address
-from maar.web.api.access import Access
+from maar.web.api.access import RightsCheck
 from maar.web.api.aggregated import Aggregated
 from maar.web.api.certificate import Certificate
 from maar.web.api.desk import Api1
-from maar.web.api.limits import Guard, Limits
+from maar.web.api.limits import ApiLimits, Guard
 from maar.web.api.mirror import EVERY, Mirror
 from maar.web.api.recordings import Recordings
 from maar.web.api.server import serving
 from maar.web.api.writing import Writer
-from maar.web.forecasting.keeper import Keeper, Pace
-from maar.web.workers.pool import Pool
+from maar.web.forecasting.keeper import ForecastPace, Keeper
+from maar.web.workers.pool import WorkerPool
 
 logger = logging.getLogger("maar")
 
 
-class Options(Observing, frozen=True, kw_only=True):
+class WebOptions(Observing, frozen=True, kw_only=True):
     """The options of one `maar web`."""
 
     address: Address
@@ -56,11 +56,11 @@ class Options(Observing, frozen=True, kw_only=True):
     """Minimum seconds between two decisions."""
     clock: Callable[[], float] = time.monotonic
     """Says for how long answers of the API server about tokens and rights are believed."""
-    pace: Pace | None = Pace()
+    pace: ForecastPace | None = ForecastPace()
     """How forecasts are made; `None`: none are made."""
 
 
-def run(options: Options) -> None:
+def run(options: WebOptions) -> None:
     """Serve until stopped. Raises `RunError` or `CannotServe`."""
     address = options.history or default_address(os.environ)
     sources = sources_of(options, address, write=False)
@@ -72,7 +72,7 @@ def run(options: Options) -> None:
     run_process(_run(options, sources, ForecastLog(address), certificate))
 
 
-async def _run(options: Options, sources: Sources, log: ForecastLog, certificate: Certificate | None) -> None:
+async def _run(options: WebOptions, sources: Sources, log: ForecastLog, certificate: Certificate | None) -> None:
     config, brakes, _, history = sources
     access = load_access(options.kubeconfig, options.context)
     logger.info("Maar %s reads %s", __version__, access.server)
@@ -105,13 +105,13 @@ async def _run(options: Options, sources: Sources, log: ForecastLog, certificate
 @asynccontextmanager
 async def answering(
     api: Reader,
-    options: Options,
+    options: WebOptions,
     config: ConfigFile,
     brakes: Brakes | None = None,
     history: History | None = None,
-    limits: Limits | None = None,
+    limits: ApiLimits | None = None,
     log: ForecastLog | None = None,
-    pool: Pool | None = None,
+    pool: WorkerPool | None = None,
 ) -> AsyncIterator[tuple[Mirror, Api1, Guard]]:
     """The parts that answer, while the context is open; the caller runs the mirror and the server."""
     known = history or History()
@@ -120,9 +120,9 @@ async def answering(
         parts.push_async_callback(known.close)
         mirror = Mirror(api, options.settings, config, brakes, known, every=options.every)
         parts.push_async_callback(mirror.close)
-        limits = limits or Limits()
+        limits = limits or ApiLimits()
         guard = Guard(limits)
-        access = Access(api, anonymous=options.anonymous, limits=limits, clock=options.clock)
+        access = RightsCheck(api, anonymous=options.anonymous, limits=limits, clock=options.clock)
         names = options.names or sorted(options.settings.scheduler_names)
         queues = mirror.observer.picture.objects.of(QUEUES)
         writer = Writer(api, names, lambda: list(queues.values())) if options.allow_writes else None
@@ -130,6 +130,6 @@ async def answering(
         keeper = None if options.pace is None else Keeper(mirror, known, log, options.pace)
         if keeper is not None:
             parts.push_async_callback(keeper.close)
-        pool = pool or Pool()
+        pool = pool or WorkerPool()
         parts.push_async_callback(pool.close)
         yield mirror, Api1(mirror, access, guard, api, known, writer, recordings, keeper, pool), guard

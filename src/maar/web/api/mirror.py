@@ -25,14 +25,14 @@ from maar.controller.settings.settings import Settings
 from maar.controller.snapshots import cycle as published
 from maar.history.history import History
 from maar.kube.client.reader import Reader
-from maar.kube.picture.shards import sharing_of
 from maar.kube.picture.job_objects import subject_of
+from maar.kube.picture.shards import sharing_of
 from maar.kube.read.shards import BrokenMap
 from maar.model.jobs import Job, Phase
 from maar.model.snapshot import Cluster, Snapshot
 from maar.model.tasks import Status
 from maar.shards.sharing import Sharing
-from maar.views.decisions import Cycle, moves_of, short
+from maar.views.decisions import ShownCycle, moves_of, short
 from maar.views.records import OwnerView, UtilisationView
 from maar.views.tally import Tally
 from maar.views.utilisation import utilisation_view
@@ -165,7 +165,7 @@ class Mirror:
         self._owners: dict[str, OwnerView] = {}
         self._shared: Sharing | None = None
         self.moment: Moment | None = None
-        self.cycles: deque[Cycle] = deque(maxlen=KEPT)
+        self.cycles: deque[ShownCycle] = deque(maxlen=KEPT)
         self._scenes: deque[tuple[int, Scene]] = deque(maxlen=REPLAYED)
         self.utilisation = Series()
         self.readers: list[Callable[[Changes], None]] = []
@@ -268,7 +268,7 @@ class Mirror:
         if not (plan.moves or plan.nominate) or (self.cycles and moves_of(plan) == moves_of(self.cycles[-1].plan)):
             return
         jobs = {pod: task.job for pod, task in cycle.pods.items()}
-        self.cycles.append(Cycle(cycle.number, cycle.now, cycle.seconds, plan, jobs, tally.namespaces))
+        self.cycles.append(ShownCycle(cycle.number, cycle.now, cycle.seconds, plan, jobs, tally.namespaces))
         self._scenes.append((cycle.number, Scene(self.cluster(), config)))
 
     def scene(self, number: int) -> tuple[Scene, float] | None:

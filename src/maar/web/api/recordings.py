@@ -33,7 +33,7 @@ from maar.model.jobs import Job
 from maar.model.plan import Plan
 from maar.model.tasks import Task
 from maar.registry import catalog
-from maar.views.decisions import Cycle, moves_of, short
+from maar.views.decisions import ShownCycle, moves_of, short
 from maar.views.records import RecordingView
 from maar.whatif.edit import Scene
 
@@ -92,7 +92,7 @@ class Recording:
         self._begin()
 
     def _begin(self) -> None:
-        self.cycles: deque[Cycle] = deque()
+        self.cycles: deque[ShownCycle] = deque()
         """Those that moved something else than the one before, the newest last."""
         self.namespaces: frozenset[str] = frozenset()
         self.count = 0
@@ -190,7 +190,7 @@ class Recording:
         plan = short(plan)
         pods = {move.task for moves in (plan.bind, plan.nominate, plan.evict) for move in moves}
         jobs = {pod: self._job_of[pod] for pod in pods if pod in self._job_of}
-        self.cycles.append(Cycle(number, now, 0.0, plan, jobs, self.namespaces, self.path.name))
+        self.cycles.append(ShownCycle(number, now, 0.0, plan, jobs, self.namespaces, self.path.name))
         self._moves += _size(plan)
         while len(self.cycles) > CYCLES or (self._moves > MOVES and len(self.cycles) > 1):
             self._moves -= _size(self.cycles.popleft().plan)

@@ -9,10 +9,10 @@ import msgspec
 
 from maar.kube.submit.changes import Change
 from maar.views.records import View
-from maar.web.api.question import Question
-from maar.web.api.desk import Api1, Asked
+from maar.web.api.desk import Api1, UserRequest
 from maar.web.api.handlers import reading, training, what_if
 from maar.web.api.queries import DecisionQuery, DetailQuery, JobQuery, KindQuery, NodeQuery, NoQuery, QueueQuery
+from maar.web.api.question import Question
 from maar.web.api.writing import Submission
 
 
@@ -22,7 +22,7 @@ class Route(msgspec.Struct, frozen=True):
     method: str
     path: str
     """Under the prefix; `{name}` is a variable part."""
-    handle: Callable[[Api1, Asked], Awaitable[View]]
+    handle: Callable[[Api1, UserRequest], Awaitable[View]]
     summary: str
     query: type[Any] = NoQuery
     body: type[Any] | None = None

@@ -23,14 +23,14 @@ from aiohttp.web_protocol import RequestHandler
 
 from maar.web.addresses import Address, listening
 from maar.web.api.access import bearer
-from maar.web.api.question import Question, better
 from maar.web.api.certificate import Certificate
 from maar.web.api.desk import Api1
 from maar.web.api.errors import Refused, not_decoded
 from maar.web.api.handlers.stream import stream
-from maar.web.api.limits import Guard, Limits
+from maar.web.api.limits import ApiLimits, Guard
 from maar.web.api.openapi import document
 from maar.web.api.queries import NoQuery, read
+from maar.web.api.question import Question, better
 from maar.web.api.roots import PREFIX
 from maar.web.api.routes import OPENAPI, ROUTES, STREAM, Route
 from maar.web.api.writing import Token
@@ -87,7 +87,7 @@ class Site:
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
         """One request. Whatever happens, the answer is JSON without the details of a bug."""
         protocol = request.protocol
-        if isinstance(protocol, Connection):
+        if isinstance(protocol, ApiConnection):
             protocol.begin()
         try:
             return await self._answer(request)
@@ -100,7 +100,7 @@ class Site:
             logger.error("internal error in an answer: %s", type(error).__name__, exc_info=error)
             return as_json(500, INTERNAL)
         finally:
-            if isinstance(protocol, Connection):
+            if isinstance(protocol, ApiConnection):
                 protocol.rest()
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -315,12 +315,12 @@ def _check_site(request: web.BaseRequest) -> None:
         raise Refused(403, "not for pages of other sites")
 
 
-class Connection(RequestHandler):
+class ApiConnection(RequestHandler):
     """A connection that must bring its first request in time, and makes room for others while it has none."""
 
     __slots__ = ("_address", "_counts", "_entered", "_seconds", "_served", "_timer")
 
-    def __init__(self, *args: Any, counts: Counts, seconds: float, **more: Any) -> None:
+    def __init__(self, *args: Any, counts: OpenConnections, seconds: float, **more: Any) -> None:
         super().__init__(*args, **more)
         self._counts = counts
         self._seconds = seconds
@@ -380,17 +380,17 @@ class Connection(RequestHandler):
             self.abort()
 
 
-class Counts:
+class OpenConnections:
     """Open connections, in total and by address. One more than all makes the one leave that is idle longest."""
 
     def __init__(self, most: int, each: int) -> None:
         self._most = most
         self._each = each
         self._of: Counter[str] = Counter()
-        self._idle: dict[Connection, None] = {}
+        self._idle: dict[ApiConnection, None] = {}
         """Connections without a request, the oldest first."""
 
-    def enter(self, connection: Connection, address: str) -> bool:
+    def enter(self, connection: ApiConnection, address: str) -> bool:
         """Count a connection, which `leave` takes back; false: it is one too many."""
         if self._of[address] >= self._each:
             return False
@@ -404,14 +404,14 @@ class Counts:
         self.rest(connection)
         return True
 
-    def work(self, connection: Connection) -> None:
+    def work(self, connection: ApiConnection) -> None:
         self._idle.pop(connection, None)
 
-    def rest(self, connection: Connection) -> None:
+    def rest(self, connection: ApiConnection) -> None:
         self._idle.pop(connection, None)
         self._idle[connection] = None
 
-    def leave(self, connection: Connection, address: str) -> None:
+    def leave(self, connection: ApiConnection, address: str) -> None:
         self._idle.pop(connection, None)
         self._of[address] -= 1
         if self._of[address] <= 0:
@@ -419,22 +419,22 @@ class Counts:
 
 
 class Protocols(web.Server):
-    """Makes a `Connection` for each client."""
+    """Makes a `ApiConnection` for each client."""
 
-    def __init__(self, handler: Callable[..., Any], counts: Counts, seconds: float, **more: Any) -> None:
+    def __init__(self, handler: Callable[..., Any], counts: OpenConnections, seconds: float, **more: Any) -> None:
         super().__init__(handler, **more)
         self._counts = counts
         self._seconds = seconds
 
     def __call__(self) -> RequestHandler:
-        return Connection(self, loop=self._loop, counts=self._counts, seconds=self._seconds, **self._kwargs)
+        return ApiConnection(self, loop=self._loop, counts=self._counts, seconds=self._seconds, **self._kwargs)
 
 
-def protocols_of(site: Site, limits: Limits, connections_each: int) -> Protocols:
+def protocols_of(site: Site, limits: ApiLimits, connections_each: int) -> Protocols:
     """What serves connections; `connections_each` is for one client address."""
     return Protocols(
         site,
-        Counts(limits.connections, connections_each),
+        OpenConnections(limits.connections, connections_each),
         limits.head_seconds,
         handler_cancellation=True,  # a question ends when its client has gone
         access_log=None,

@@ -34,9 +34,9 @@ from maar.model.documents import DocumentError, documents
 from maar.views.records import OwnerView
 from maar.views.sight import Sight
 from maar.web.api.answers import ChangedAnswer, CreatedAnswer, CreatedView, DeletedAnswer, WrittenView
-from maar.web.api.question import FORECAST, LONGEST, no_aliases
 from maar.web.api.errors import Refused
-from maar.web.authentication import SECONDS, Kept
+from maar.web.api.question import FORECAST, LONGEST, no_aliases
+from maar.web.authentication import SECONDS, KeptAnswers
 from maar.web.reviews import User
 
 logger = logging.getLogger("maar.web")
@@ -133,7 +133,7 @@ class Writer:
         """Those of the cluster: every user of `maar web` sees their names."""
         self.names = tuple(names)
         """Our scheduler names; pods that name none get the first."""
-        self._served: Kept[str, dict[AnyKind, Resource[Object]]] = Kept(_clock, SECONDS, 1)
+        self._served: KeptAnswers[str, dict[AnyKind, Resource[Object]]] = KeptAnswers(_clock, SECONDS, 1)
 
     async def create(self, api: Api, manifests: Sequence[Manifest], dry_run: bool) -> CreatedAnswer:
         """Create jobs. If there are several, the API server checks all of them before the first one is created."""

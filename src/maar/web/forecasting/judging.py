@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from maar.forecast.calibrate import AGES, Age, Calibration, Made, Quality, age_of, quality
-from maar.forecast.forecast import Forecast, JobForecast, Span, Verdict
-from maar.forecast.start import State
+from maar.forecast.forecast import Forecast, ForecastVerdict, JobForecast, Span
+from maar.forecast.start import StartState
 from maar.history.records import Fate, Prediction
 from maar.model.jobs import Job
 from maar.model.minimum import has_minimum
@@ -29,7 +29,7 @@ Key = tuple[str, str]
 """Job and uid: the parts of one object share its uid, and a new job may have the name of an old one."""
 
 
-class Kept(msgspec.Struct):
+class JudgedJob(msgspec.Struct):
     """What was kept of one waiting job."""
 
     last: float
@@ -40,10 +40,10 @@ class Judge:
     """Chooses forecasts to keep, and follows their jobs until they start or are gone."""
 
     def __init__(self, unresolved: Iterable[Prediction] = ()) -> None:
-        self._kept: dict[Key, Kept] = {}
+        self._kept: dict[Key, JudgedJob] = {}
         for one in unresolved:
             seen = {age for least, age in AGES if one.age >= least}
-            self._kept[one.job, one.uid] = Kept(one.at, seen)
+            self._kept[one.job, one.uid] = JudgedJob(one.at, seen)
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -53,7 +53,7 @@ class Judge:
         found = []
         for one in made.jobs:
             job = jobs.get(one.job)
-            if job is None or one.state is not State.WAITING or not job.uid or not made.rollouts:
+            if job is None or one.state is not StartState.WAITING or not job.uid or not made.rollouts:
                 continue
             age = max(made.at - job.created, 0.0)
             kept = self._kept.get((one.job, job.uid))
@@ -61,7 +61,7 @@ class Judge:
             if kept is not None and not first and made.at - kept.last < EVERY:
                 continue
             ages = {age_of(age)} if kept is None else kept.ages | {age_of(age)}
-            self._kept[one.job, job.uid] = Kept(made.at, ages)
+            self._kept[one.job, job.uid] = JudgedJob(made.at, ages)
             namespace, _, name = one.job.partition("/")
             found.append(
                 Prediction(
@@ -127,7 +127,7 @@ def made_of(predictions: Iterable[Prediction], *, shown: bool = False) -> list[M
             gone=p.gone,
         )
         for p in predictions
-        if p.verdict == Verdict.EXPECTED.value
+        if p.verdict == ForecastVerdict.EXPECTED.value
     ]
 
 
@@ -160,7 +160,7 @@ def calibrated(made: Forecast, jobs: Mapping[str, Job], verdicts: Verdicts) -> d
     """A forecast by job, with the starts of waiting jobs stretched by what was learned from earlier ones."""
     found = {}
     for one in made.jobs:
-        waits = one.state is State.WAITING and one.job in jobs
+        waits = one.state is StartState.WAITING and one.job in jobs
         age = age_of(made.at - jobs[one.job].created) if waits else None
         found[one.job] = one if age is None else verdicts.of(made.arrivals).applied(one, age, made.at)
     return found

@@ -22,15 +22,15 @@ from maar.forecast.forecast import ROLLOUTS, Forecast, JobForecast
 from maar.history.errors import HistoryError
 from maar.history.forecasts import ForecastLog
 from maar.history.history import History
-from maar.history.records import Fate, Run
+from maar.history.records import Fate, FinishedRun
 from maar.kube.picture.picture import Picture
-from maar.lengths.runtimes import Sample
+from maar.lengths.runtimes import RunSample
 from maar.model.jobs import Job
 from maar.views.tally import AWAITED
 from maar.web.api.mirror import Changes, Mirror
 from maar.web.forecasting.judging import Judge, Verdicts, calibrated, judged
-from maar.web.forecasting.messages import Answer, Head, Question
-from maar.web.forecasting.process import MEMORY, Failed, ask
+from maar.web.forecasting.messages import ForecastAnswer, ForecastQuestion, QuestionHead
+from maar.web.forecasting.process import MEMORY, ProcessFailed, ask
 from maar.whatif.edit import Scene
 
 logger = logging.getLogger("maar.web")
@@ -43,7 +43,7 @@ LONGEST = 600.0
 """The longest pause after a failure, in seconds."""
 
 
-class Pace(msgspec.Struct, frozen=True):
+class ForecastPace(msgspec.Struct, frozen=True):
     """How often forecasts are made, and what they may cost."""
 
     every: float = 60.0
@@ -72,7 +72,7 @@ class Latest(msgspec.Struct, frozen=True):
     """The finished jobs that it was made from."""
 
 
-class Counts(msgspec.Struct):
+class ForecastCounts(msgspec.Struct):
     """What happened so far."""
 
     made: int = 0
@@ -92,15 +92,15 @@ class Keeper:
         mirror: Mirror,
         history: History,
         log: ForecastLog | None = None,
-        pace: Pace | None = None,
+        pace: ForecastPace | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._mirror = mirror
         self._history = history
         self.log = log or ForecastLog()
-        self.pace = pace or Pace()
+        self.pace = pace or ForecastPace()
         self._clock = clock
-        self._samples: deque[Sample] = deque(maxlen=SAMPLES)
+        self._samples: deque[RunSample] = deque(maxlen=SAMPLES)
         self._past: deque[Submission] = deque(maxlen=SAMPLES)
         self._row = 0
         self._judge: Judge | None = None
@@ -109,7 +109,7 @@ class Keeper:
         self._learned = -float("inf")
         self._news = asyncio.Event()
         self.latest: Latest | None = None
-        self.counts = Counts()
+        self.counts = ForecastCounts()
 
     async def run(self) -> None:
         """Make forecasts until cancelled."""
@@ -121,7 +121,7 @@ class Keeper:
                 try:
                     await self._once()
                     pause = self.pace.again
-                except Failed as error:
+                except ProcessFailed as error:
                     self.counts.failed += 1
                     if self.counts.problem != str(error):
                         logger.warning("forecast: %s", error)
@@ -175,7 +175,7 @@ class Keeper:
         moment = self._mirror.moment
         cluster, now = self._mirror.cluster(), self._clock()
         jobs = {job.key: job for job in cluster.jobs}
-        head = Head(now, self.pace.budget, self.pace.rollouts, places=True)
+        head = QuestionHead(now, self.pace.budget, self.pace.rollouts, places=True)
         scene = Scene(cluster, moment.config)
         answer = await ask(await self._question(head, scene), self.pace.memory)
         (made,) = answer.forecasts
@@ -190,19 +190,19 @@ class Keeper:
         """A forecast as people see it."""
         return calibrated(made, {job.key: job for job in jobs}, self.verdicts)
 
-    async def compare(self, before: Scene, after: Scene, now: float, budget: float) -> Answer:
-        """Forecasts without and with a change, with the same futures and as many roll-outs; raises `Failed`."""
-        head = Head(now, budget, self.pace.rollouts, adapts=True)
+    async def compare(self, before: Scene, after: Scene, now: float, budget: float) -> ForecastAnswer:
+        """Forecasts without and with a change, with the same futures and as many roll-outs; raises `ProcessFailed`."""
+        head = QuestionHead(now, budget, self.pace.rollouts, adapts=True)
         return await ask(await self._question(head, before, after), self.pace.memory)
 
-    async def forecast(self, scene: Scene, now: float, budget: float) -> Answer:
-        """A forecast of another scene than the present one; raises `Failed`."""
-        head = Head(now, budget, self.pace.rollouts)
+    async def forecast(self, scene: Scene, now: float, budget: float) -> ForecastAnswer:
+        """A forecast of another scene than the present one; raises `ProcessFailed`."""
+        head = QuestionHead(now, budget, self.pace.rollouts)
         return await ask(await self._question(head, scene), self.pace.memory)
 
-    async def _question(self, head: Head, *scenes: Scene) -> Question:
+    async def _question(self, head: QuestionHead, *scenes: Scene) -> ForecastQuestion:
         categories = await self._categories(scenes[0].cluster.jobs)
-        return Question(head, scenes, tuple(self._samples), categories, tuple(self._past))
+        return ForecastQuestion(head, scenes, tuple(self._samples), categories, tuple(self._past))
 
     async def _categories(self, jobs: Sequence[Job]) -> dict[str, str]:
         """The categories that owners state."""
@@ -270,7 +270,7 @@ def categories(picture: Picture, jobs: Iterable[Job]) -> dict[str, str]:
     return {job.key: category for job in jobs if (category := stated_category(picture, job.key))}
 
 
-def submission_of(run: Run) -> Submission | None:
+def submission_of(run: FinishedRun) -> Submission | None:
     """The submission of a finished job; `None` if it is not known what the job asked for."""
     asked = _asked(run.asked)
     if asked is None:

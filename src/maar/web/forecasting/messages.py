@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from maar.forecast.arrivals import Submission
 from maar.forecast.forecast import ROLLOUTS, Forecast
-from maar.lengths.runtimes import Sample
+from maar.lengths.runtimes import RunSample
 from maar.model.plan import Plan
 from maar.whatif.edit import Scene
 
@@ -25,7 +25,7 @@ PART = 500
 """Pods, jobs or finished jobs of one part: a few milliseconds. Tuned by hand."""
 
 
-class Head(msgspec.Struct, frozen=True):
+class QuestionHead(msgspec.Struct, frozen=True):
     """What is asked for."""
 
     now: float
@@ -39,18 +39,18 @@ class Head(msgspec.Struct, frozen=True):
     """Whether the places of waiting jobs in their queues are wanted."""
 
 
-class Question(msgspec.Struct, frozen=True):
+class ForecastQuestion(msgspec.Struct, frozen=True):
     """One or more scenes to forecast; the futures of each are the same."""
 
-    head: Head
+    head: QuestionHead
     scenes: tuple[Scene, ...]
-    samples: Sequence[Sample] = ()
+    samples: Sequence[RunSample] = ()
     categories: Mapping[str, str] = {}
     past: Sequence[Submission] = ()
     """The submissions of finished jobs, of which later ones are drawn."""
 
 
-class Answer(msgspec.Struct, frozen=True):
+class ForecastAnswer(msgspec.Struct, frozen=True):
     """The forecasts, one for each scene."""
 
     forecasts: tuple[Forecast, ...]
@@ -89,7 +89,7 @@ class Parts:
         yield from map(self.part, _cut(() if plan is None else plan.waiting))
 
 
-def parts_of(question: Question) -> Iterator[bytes]:
+def parts_of(question: ForecastQuestion) -> Iterator[bytes]:
     """The question as bytes, each part within milliseconds."""
     parts = Parts()
     yield parts.part((question.head, len(question.scenes), dict(question.categories)))
@@ -99,13 +99,13 @@ def parts_of(question: Question) -> Iterator[bytes]:
         yield from map(parts.part, _cut(learned))
 
 
-def read(source: BinaryIO) -> Question:
+def read(source: BinaryIO) -> ForecastQuestion:
     """The question, from the bytes of its parts."""
     unpickler = pickle.Unpickler(source)
     head, count, categories = unpickler.load()
     scenes = tuple(read_scene(unpickler) for _ in range(count))
     samples, past = _all_parts(unpickler), _all_parts(unpickler)
-    return Question(head, scenes, samples, categories, past)
+    return ForecastQuestion(head, scenes, samples, categories, past)
 
 
 def read_scene(unpickler: pickle.Unpickler) -> Scene:

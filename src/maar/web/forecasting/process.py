@@ -10,7 +10,7 @@ import contextlib
 
 import msgspec
 
-from maar.web.forecasting.messages import Answer, Question, parts_of
+from maar.web.forecasting.messages import ForecastAnswer, ForecastQuestion, parts_of
 from maar.web.limited import started
 
 MORE = 120.0
@@ -21,35 +21,35 @@ LONGEST = 2000
 """The longest error that is read."""
 
 
-class Failed(Exception):
+class ProcessFailed(Exception):
     """The process ended without an answer."""
 
 
-async def ask(question: Question, memory: int = MEMORY) -> Answer:
-    """The answer of a new process with a limit on its address space; raises `Failed`."""
+async def ask(question: ForecastQuestion, memory: int = MEMORY) -> ForecastAnswer:
+    """The answer of a new process with a limit on its address space; raises `ProcessFailed`."""
     try:
         process = await started("maar.web.forecasting", memory, stderr=asyncio.subprocess.PIPE)
     except OSError as error:
-        raise Failed(f"cannot start: {error.strerror}") from None
+        raise ProcessFailed(f"cannot start: {error.strerror}") from None
     try:
         async with asyncio.timeout(2 * question.head.budget + MORE):
             _, data, said = await asyncio.gather(_send(process, question), _read(process.stdout), _tail(process.stderr))
             code = await process.wait()
     except TimeoutError:
-        raise Failed("no answer in time") from None
+        raise ProcessFailed("no answer in time") from None
     finally:
         with contextlib.suppress(ProcessLookupError):
             process.kill()
         await process.wait()
     if code != 0:
-        raise Failed(f"exit code {code}: {said}" if said else f"exit code {code}")
+        raise ProcessFailed(f"exit code {code}: {said}" if said else f"exit code {code}")
     try:
-        return msgspec.msgpack.decode(data, type=Answer)
+        return msgspec.msgpack.decode(data, type=ForecastAnswer)
     except msgspec.DecodeError as error:
-        raise Failed(f"malformed answer: {error}") from None
+        raise ProcessFailed(f"malformed answer: {error}") from None
 
 
-async def _send(process: asyncio.subprocess.Process, question: Question) -> None:
+async def _send(process: asyncio.subprocess.Process, question: ForecastQuestion) -> None:
     pipe = process.stdin
     assert pipe is not None
     with contextlib.suppress(ConnectionError):  # it has ended: its exit code says why

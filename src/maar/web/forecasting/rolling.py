@@ -12,12 +12,12 @@ from maar.forecast.arrivals import arrivals_for
 from maar.forecast.forecast import Forecast, Options, forecast
 from maar.lengths.runtimes import RunTimes
 from maar.model.snapshot import Snapshot
-from maar.web.forecasting.messages import Answer, Head, Question
+from maar.web.forecasting.messages import ForecastAnswer, ForecastQuestion, QuestionHead
 from maar.whatif.edit import Scene
 from maar.whatif.place import places
 
 
-def answered(question: Question, alive: Callable[[], bool] = lambda: True) -> Answer:
+def answered(question: ForecastQuestion, alive: Callable[[], bool] = lambda: True) -> ForecastAnswer:
     """The forecasts of all scenes, with the same futures."""
     head, scenes = question.head, question.scenes
     run_times = RunTimes(question.samples)
@@ -47,10 +47,10 @@ def answered(question: Question, alive: Callable[[], bool] = lambda: True) -> An
     forecasts = made(scenes, rollouts)
     first = scenes[0]
     order = places(Snapshot(first.cluster), first.config, head.now) if head.places else {}
-    return Answer(forecasts, order, time.monotonic() - begun)
+    return ForecastAnswer(forecasts, order, time.monotonic() - begun)
 
 
-def _chosen(head: Head, scenes: int, once: Callable[[], object]) -> int:
+def _chosen(head: QuestionHead, scenes: int, once: Callable[[], object]) -> int:
     """As many roll-outs as fit in the budget for all scenes, by the time that one of them takes."""
     begun = time.monotonic()
     once()

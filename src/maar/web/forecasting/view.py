@@ -7,15 +7,15 @@ from collections.abc import Iterable, Mapping
 from msgspec.structs import replace
 
 from maar.forecast.calibrate import age_of
-from maar.forecast.forecast import Forecast, JobForecast, Verdict
-from maar.forecast.start import State as Stage
+from maar.forecast.forecast import Forecast, ForecastVerdict, JobForecast
+from maar.forecast.start import StartState as Stage
 from maar.views.answers import ShiftsView, ShiftView, WhatIfView
 from maar.views.jobs import WAITS
 from maar.views.records import ForecastView, JobView, QualityView, StartView
 from maar.views.sight import ALL, Sight
 from maar.web.forecasting.judging import Judged, Verdicts
 from maar.web.forecasting.keeper import Latest
-from maar.web.forecasting.messages import Answer
+from maar.web.forecasting.messages import ForecastAnswer
 
 
 def start_view(one: JobForecast) -> StartView:
@@ -45,7 +45,7 @@ def forecast_view(
 ) -> ForecastView:
     """The forecast of a job that the viewer may see; its sentence may name others."""
     why = sight.said(one.why, namespaces)
-    known = one.verdict is Verdict.EXPECTED
+    known = one.verdict is ForecastVerdict.EXPECTED
     return ForecastView(
         known=known,
         verdict=one.verdict.value,
@@ -126,7 +126,11 @@ def shifts(
 
 
 def with_shifts(
-    view: WhatIfView, answer: Answer, before: Mapping[str, JobForecast], after: Mapping[str, JobForecast], sight: Sight
+    view: WhatIfView,
+    answer: ForecastAnswer,
+    before: Mapping[str, JobForecast],
+    after: Mapping[str, JobForecast],
+    sight: Sight,
 ) -> WhatIfView:
     """The answer to a what-if question, with the forecasts of both scenes."""
     first, second = answer.forecasts

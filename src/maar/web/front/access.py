@@ -13,8 +13,8 @@ from pathlib import Path
 
 from maar.files import read_regular
 from maar.web.authentication import Denied, Tokens, bearer, claims_in
-from maar.web.front.answers import Refused, later
-from maar.web.front.limits import Limits
+from maar.web.front.answers import RequestRefused, later
+from maar.web.front.limits import FrontLimits
 
 PREFIX = "system:serviceaccount:"
 
@@ -24,10 +24,10 @@ Ask = Callable[[str, str], Awaitable[Verdict]]
 """Asks the API server about a token and its audience."""
 
 
-class Access:
+class TokenCheck:
     """Checks tokens."""
 
-    def __init__(self, ask: Ask, token_file: Path | None, limits: Limits, clock: Callable[[], float]) -> None:
+    def __init__(self, ask: Ask, token_file: Path | None, limits: FrontLimits, clock: Callable[[], float]) -> None:
         self._ask = ask
         self._token_file = token_file
         self._tokens = Tokens(self._review, limits, clock)
@@ -77,7 +77,7 @@ def _refusing() -> Iterator[None]:
         yield
     except Denied as error:
         if error.status == 401:
-            raise Refused(401, str(error), WWW_Authenticate="Bearer") from None
+            raise RequestRefused(401, str(error), WWW_Authenticate="Bearer") from None
         raise later(str(error), error.after, status=error.status) from None
 
 
@@ -92,6 +92,6 @@ def _check_claims(token: str, namespace: str) -> None:
         raise _forbidden(namespace, claims.sub)
 
 
-def _forbidden(namespace: str, user: str) -> Refused:
+def _forbidden(namespace: str, user: str) -> RequestRefused:
     shown = user[:200].encode("ascii", "backslashreplace").decode()
-    return Refused(403, f"jobs of namespace `{namespace}` need a token of that namespace, got one of `{shown}`")
+    return RequestRefused(403, f"jobs of namespace `{namespace}` need a token of that namespace, got one of `{shown}`")

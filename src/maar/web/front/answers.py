@@ -22,7 +22,7 @@ ONCE = ("content-length", "host", "authorization", "transfer-encoding")
 """Headers that may be there only once."""
 
 
-class Answer(msgspec.Struct, frozen=True):
+class FrontAnswer(msgspec.Struct, frozen=True):
     """A response."""
 
     status: int
@@ -31,16 +31,16 @@ class Answer(msgspec.Struct, frozen=True):
     headers: tuple[tuple[str, str], ...] = ()
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """A request is answered with an error status and a reason."""
 
     def __init__(self, status: int, why: str, **headers: str) -> None:
         super().__init__(why)
         named = tuple((name.replace("_", "-"), value) for name, value in headers.items())
-        self.answer = Answer(status, json.dumps({"error": why}).encode(), JSON, named)
+        self.answer = FrontAnswer(status, json.dumps({"error": why}).encode(), JSON, named)
 
 
-class Head(msgspec.Struct, frozen=True):
+class RequestHead(msgspec.Struct, frozen=True):
     """The head of a request."""
 
     method: str
@@ -54,7 +54,7 @@ class Head(msgspec.Struct, frozen=True):
     """Whether the client wants to send another request."""
 
 
-class Reader:
+class RequestReader:
     """Reads the head of one request, as its bytes arrive. llhttp (httptools) does it, strictly."""
 
     def __init__(self) -> None:
@@ -65,26 +65,26 @@ class Reader:
         self._keep = False
 
     def feed(self, data: bytes) -> None:
-        """More bytes of the head, and none after it; raises `Refused`."""
+        """More bytes of the head, and none after it; raises `RequestRefused`."""
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
             pass  # the connection stays what it is, and ends with the response
         except httptools.HttpParserCallbackError as error:
-            if isinstance(error.__context__, Refused):
+            if isinstance(error.__context__, RequestRefused):
                 raise error.__context__ from None
             raise
         except httptools.HttpParserError:
-            raise Refused(400, "not a request of HTTP/1.1") from None
+            raise RequestRefused(400, "not a request of HTTP/1.1") from None
 
-    def head(self) -> Head:
-        """The head, after all of its bytes; raises `Refused`."""
+    def head(self) -> RequestHead:
+        """The head, after all of its bytes; raises `RequestRefused`."""
         if not self._complete or self._parser.get_http_version() not in ("1.0", "1.1"):
-            raise Refused(400, "not a request of HTTP/1.1")
+            raise RequestRefused(400, "not a request of HTTP/1.1")
         if len(self._target) > LONGEST_TARGET:
-            raise Refused(414, f"the target has more than {LONGEST_TARGET} bytes")
+            raise RequestRefused(414, f"the target has more than {LONGEST_TARGET} bytes")
         path = self._target.decode("latin-1").partition("?")[0].partition("#")[0]
-        return Head(self._parser.get_method().decode(), path, self._headers, _length(self._headers), self._keep)
+        return RequestHead(self._parser.get_method().decode(), path, self._headers, _length(self._headers), self._keep)
 
     # Called by the parser.
 
@@ -94,7 +94,7 @@ class Reader:
     def on_header(self, name: bytes, value: bytes) -> None:
         at, text = name.decode("latin-1").lower(), value.decode("latin-1").strip(" \t")
         if at in self._headers and at in ONCE:
-            raise Refused(400, f"repeated header: `{at}`")
+            raise RequestRefused(400, f"repeated header: `{at}`")
         self._headers[at] = f"{self._headers[at]}, {text}" if at in self._headers else text
 
     def on_headers_complete(self) -> None:
@@ -105,13 +105,13 @@ class Reader:
 
 def _length(headers: dict[str, str]) -> int:
     if "transfer-encoding" in headers:
-        raise Refused(411, "send a Content-Length: chunks are not supported")
+        raise RequestRefused(411, "send a Content-Length: chunks are not supported")
     if headers.get("content-encoding", "identity").lower() != "identity":
-        raise Refused(415, "send the body without a Content-Encoding")
+        raise RequestRefused(415, "send the body without a Content-Encoding")
     return int(headers.get("content-length", "0"))  # the parser has seen that it is a number
 
 
-def head_of(answer: Answer, keep: bool) -> bytes:
+def head_of(answer: FrontAnswer, keep: bool) -> bytes:
     """The bytes of a response before its body."""
     lines = [
         f"HTTP/1.1 {answer.status} {HTTPStatus(answer.status).phrase}",
@@ -123,11 +123,11 @@ def head_of(answer: Answer, keep: bool) -> bytes:
     return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n"
 
 
-def document(status: int, **fields: Any) -> Answer:
+def document(status: int, **fields: Any) -> FrontAnswer:
     """A response in JSON."""
-    return Answer(status, msgspec.json.encode(fields), JSON)
+    return FrontAnswer(status, msgspec.json.encode(fields), JSON)
 
 
-def later(why: str, seconds: int = 30, status: int = 503) -> Refused:
+def later(why: str, seconds: int = 30, status: int = 503) -> RequestRefused:
     """A refusal that asks the client to retry."""
-    return Refused(status, why, Retry_After=str(seconds))
+    return RequestRefused(status, why, Retry_After=str(seconds))

@@ -17,8 +17,8 @@ from collections import Counter
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
-from maar.web.front.answers import Answer, Head, Reader, Refused, head_of, later
-from maar.web.front.limits import Limits, client
+from maar.web.front.answers import FrontAnswer, RequestHead, RequestReader, RequestRefused, head_of, later
+from maar.web.front.limits import FrontLimits, client
 
 logger = logging.getLogger("maar.web")
 
@@ -36,17 +36,17 @@ END = b"\r\n\r\n"
 class Handler(Protocol):
     """What answers requests."""
 
-    def admit(self, head: Head, client: str, served: frozenset[str]) -> None:
-        """Raise `Refused`, before the body is read."""
+    def admit(self, head: RequestHead, client: str, served: frozenset[str]) -> None:
+        """Raise `RequestRefused`, before the body is read."""
 
-    def answer(self, head: Head, body: bytes, client: str) -> Answer | Coroutine[Any, Any, Answer]:
-        """The response; may raise `Refused`."""
+    def answer(self, head: RequestHead, body: bytes, client: str) -> FrontAnswer | Coroutine[Any, Any, FrontAnswer]:
+        """The response; may raise `RequestRefused`."""
 
 
 class House:
     """What all doors share: limits, the handler, and counts."""
 
-    def __init__(self, handler: Handler, limits: Limits, clock: Callable[[], float]) -> None:
+    def __init__(self, handler: Handler, limits: FrontLimits, clock: Callable[[], float]) -> None:
         self.handler = handler
         self.limits = limits
         self.clock = clock
@@ -76,16 +76,16 @@ class Door:
         self.house = house
         self.served = served
         self._most = most
-        self.open: dict[Connection, None] = {}
-        self._quiet: dict[Connection, None] = {}
+        self.open: dict[FrontConnection, None] = {}
+        self._quiet: dict[FrontConnection, None] = {}
         """Connections that do not wait for a response, the oldest first."""
         self._of: Counter[str] = Counter()
         house.doors.append(self)
 
-    def __call__(self) -> Connection:
-        return Connection(self)
+    def __call__(self) -> FrontConnection:
+        return FrontConnection(self)
 
-    def enter(self, connection: Connection) -> bool:
+    def enter(self, connection: FrontConnection) -> bool:
         """Let a connection in, maybe by closing an older one; False if there is no room."""
         room = True
         if self._of[connection.client] >= self.house.limits.connections_each:
@@ -106,14 +106,14 @@ class Door:
                 return True
         return False
 
-    def rest(self, connection: Connection) -> None:
+    def rest(self, connection: FrontConnection) -> None:
         self._quiet.pop(connection, None)
         self._quiet[connection] = None
 
-    def work(self, connection: Connection) -> None:
+    def work(self, connection: FrontConnection) -> None:
         self._quiet.pop(connection, None)
 
-    def leave(self, connection: Connection) -> None:
+    def leave(self, connection: FrontConnection) -> None:
         self._quiet.pop(connection, None)
         if connection in self.open:
             del self.open[connection]
@@ -132,7 +132,7 @@ class Stage(enum.Enum):
     """The response is the last one; what still arrives is dropped."""
 
 
-class Connection(asyncio.Protocol):
+class FrontConnection(asyncio.Protocol):
     """One connection."""
 
     def __init__(self, door: Door) -> None:
@@ -144,11 +144,11 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._stage = Stage.HEAD
         self._arrived = bytearray()
-        self._reader: Reader | None = None
+        self._reader: RequestReader | None = None
         """Of the request whose head is arriving; `None`: nothing of it has arrived."""
         self._read = 0
         """Bytes of `_arrived` that the reader has."""
-        self._head: Head | None = None
+        self._head: RequestHead | None = None
         """Of the request whose body is arriving."""
         self._reserved = 0
         self._task: asyncio.Task[None] | None = None
@@ -205,7 +205,7 @@ class Connection(asyncio.Protocol):
     def expire(self) -> None:
         """The stage took too long."""
         if self._stage is Stage.BODY or (self._stage is Stage.HEAD and self._arrived):
-            self._refuse(Refused(408, f"incomplete after {self._house.limits.body_seconds:g} s"))
+            self._refuse(RequestRefused(408, f"incomplete after {self._house.limits.body_seconds:g} s"))
         else:
             self.abort()
 
@@ -221,7 +221,7 @@ class Connection(asyncio.Protocol):
             try:
                 if self._stage not in steps or not steps[self._stage]():
                     return
-            except Refused as refused:
+            except RequestRefused as refused:
                 self._refuse(refused)
         if self._arrived and self._stage in steps:
             self._goes_on = True
@@ -238,7 +238,7 @@ class Connection(asyncio.Protocol):
         if not arrived:
             return False
         if self._reader is None:
-            self._reader, self._read = Reader(), 0
+            self._reader, self._read = RequestReader(), 0
             if self._served:  # a further request: until now the connection was idle
                 self.due = self._house.clock() + limits.head_seconds
         reader = self._reader
@@ -248,14 +248,14 @@ class Connection(asyncio.Protocol):
         self._read = upto
         if end < 0:
             if len(arrived) > limits.head:
-                raise Refused(431, f"the head has more than {limits.head} bytes")
+                raise RequestRefused(431, f"the head has more than {limits.head} bytes")
             return False
         del arrived[:upto]
         head = reader.head()
         self._reader = None
         try:
             self._house.handler.admit(head, self.client, self._door.served)
-        except Refused as refused:
+        except RequestRefused as refused:
             if head.length:
                 raise  # the body follows, and is not read
             self._send(refused.answer, head.keep, head.method != "HEAD")
@@ -264,7 +264,7 @@ class Connection(asyncio.Protocol):
             self._answer(head, b"")
             return True
         if head.length > limits.body:
-            raise Refused(413, f"the body has more than {limits.body} bytes")
+            raise RequestRefused(413, f"the body has more than {limits.body} bytes")
         if self._house.bodies + head.length > limits.bodies:
             raise later("too many requests are arriving", 5)
         self._house.bodies += head.length
@@ -292,41 +292,41 @@ class Connection(asyncio.Protocol):
 
     # -- responses
 
-    def _answer(self, head: Head, body: bytes) -> None:
+    def _answer(self, head: RequestHead, body: bytes) -> None:
         self._stage, self.due = Stage.ANSWER, self._house.clock() + self._house.limits.answer_seconds
         self._door.work(self)
         try:
             found = self._house.handler.answer(head, body, self.client)
-        except Refused as refused:
+        except RequestRefused as refused:
             found = refused.answer
         except Exception:
             logger.exception("a request failed: %s", head.method)
-            found = Answer(500, b"internal error, see the log")
-        if isinstance(found, Answer):
+            found = FrontAnswer(500, b"internal error, see the log")
+        if isinstance(found, FrontAnswer):
             self._send(found, head.keep, head.method != "HEAD")
         else:
             self._task = asyncio.create_task(self._wait(head, found))
 
-    async def _wait(self, head: Head, working: Coroutine[Any, Any, Answer]) -> None:
+    async def _wait(self, head: RequestHead, working: Coroutine[Any, Any, FrontAnswer]) -> None:
         try:
             answer = await working
-        except Refused as refused:
+        except RequestRefused as refused:
             answer = refused.answer
         except Exception:
             logger.exception("a request failed: %s", head.method)
-            answer = Answer(500, b"internal error, see the log")
+            answer = FrontAnswer(500, b"internal error, see the log")
         self._task = None
         if self._transport is not None:
             self._send(answer, head.keep, head.method != "HEAD")
             self._advance()
 
-    def _refuse(self, refused: Refused) -> None:
+    def _refuse(self, refused: RequestRefused) -> None:
         """Refuse what is no request, or has not arrived completely. Nobody knows where the next one begins: the
         connection ends."""
         self._release()
         self._send(refused.answer, keep=False)
 
-    def _send(self, answer: Answer, keep: bool, with_body: bool = True) -> None:
+    def _send(self, answer: FrontAnswer, keep: bool, with_body: bool = True) -> None:
         self._house.responses[answer.status] += 1
         self._served = True
         head, body = head_of(answer, keep), answer.body if with_body else b""

@@ -36,7 +36,7 @@ class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Unknown or invalid tokens of one client address."""
 
 
-class Limits(ServerLimits, frozen=True, kw_only=True):
+class FrontLimits(ServerLimits, frozen=True, kw_only=True):
     """All limits of the HTTP process; tuned by hand, far above what jobs, probes and Prometheus need."""
 
     connections: int = 512
@@ -67,7 +67,7 @@ class Limits(ServerLimits, frozen=True, kw_only=True):
     """Requests that wait for the scheduler."""
 
 
-class Bucket:
+class TokenBucket:
     """A token bucket."""
 
     __slots__ = ("_at", "_has", "_rate")
@@ -108,8 +108,8 @@ class Buckets(Generic[K]):
     def __init__(self, rate: Rate, clock: Callable[[], float]) -> None:
         self._rate = rate
         self._clock = clock
-        self._of: dict[K, Bucket] = {}
-        self._others = Bucket(rate, clock())
+        self._of: dict[K, TokenBucket] = {}
+        self._others = TokenBucket(rate, clock())
 
     def take(self, key: K, many: float = 1.0) -> bool:
         return self._bucket(key).take(self._clock(), many)
@@ -117,12 +117,12 @@ class Buckets(Generic[K]):
     def give_back(self, key: K) -> None:
         self._bucket(key).give_back()
 
-    def _bucket(self, key: K) -> Bucket:
+    def _bucket(self, key: K) -> TokenBucket:
         found = self._of.get(key)
         if found is None:
             if len(self._of) >= self.MANY:
                 return self._others
-            found = self._of[key] = Bucket(self._rate, self._clock())
+            found = self._of[key] = TokenBucket(self._rate, self._clock())
         return found
 
     def forget(self) -> None:

@@ -18,12 +18,12 @@ from pathlib import Path
 
 import msgspec
 
-from maar.web.front.access import Access, Verdict
+from maar.web.front.access import TokenCheck, Verdict
 from maar.web.front.connections import Door, House
-from maar.web.front.limits import Bucket, Limits, Rate
+from maar.web.front.limits import FrontLimits, Rate, TokenBucket
 from maar.web.front.questions import Pages, Posts, Questions
 from maar.web.front.routes import MEASUREMENTS, Routes
-from maar.web.messages import Alive, Channel, FromScheduler, Health, Page, Review, Reviewed, Said, Stored, Taken
+from maar.web.messages import Alive, Channel, FromScheduler, Health, LogLine, Page, Review, Reviewed, Stored, Taken
 
 EVERY = 1.0
 """Seconds between two signs of life, and between two checks of all connections."""
@@ -54,7 +54,7 @@ class Setting(msgspec.Struct, frozen=True):
     measurements: bool
     """Whether there is a history."""
     token_file: str | None = None
-    limits: Limits = Limits()
+    limits: FrontLimits = FrontLimits()
 
 
 class Log(logging.Handler):
@@ -66,7 +66,7 @@ class Log(logging.Handler):
     def __init__(self, channel: Channel[FromScheduler]) -> None:
         super().__init__()
         self._channel = channel
-        self._turns = Bucket(LINES, time.monotonic())
+        self._turns = TokenBucket(LINES, time.monotonic())
         self._left_out = 0
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -78,7 +78,7 @@ class Log(logging.Handler):
             text = f"{text[: LONGEST_LINE // 2]} ... {text[-LONGEST_LINE // 2 :]}"
         if self._left_out:
             text, self._left_out = f"{text} (lines left out before: {self._left_out})", 0
-        self._channel.send(Said(record.levelno, text))
+        self._channel.send(LogLine(record.levelno, text))
 
 
 class Front:
@@ -95,7 +95,7 @@ class Front:
         self._pages = Pages(send, clock)
         self._posts = Posts(send, clock)
         token_file = None if setting.token_file is None else Path(setting.token_file)
-        access = Access(self._ask, token_file, limits, clock)
+        access = TokenCheck(self._ask, token_file, limits, clock)
         self._routes = Routes(access, self._pages, self._posts, self._reads, limits, clock)
         self._house = House(self._routes, limits, clock)
 

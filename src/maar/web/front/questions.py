@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from maar.web.front.answers import later
-from maar.web.messages import Batch, Message, Page, Post, WantPage
+from maar.web.messages import MeasurementBatch, Message, Page, Post, WantPage
 
 SILENT = "the scheduler does not answer"
 PATIENCE = 5.0
@@ -127,4 +127,4 @@ class Posts:
         self._last = self._clock()
         queue, self._queue, self._size = self._queue, [], 0
         self._sent = [future for _, future in queue]
-        self._send(Batch([post for post, _ in queue]))
+        self._send(MeasurementBatch([post for post, _ in queue]))

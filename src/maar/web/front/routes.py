@@ -14,12 +14,12 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from maar.web.front.access import Access
-from maar.web.front.answers import JSON, METRICS, Answer, Head, Refused, document, later
+from maar.web.front.access import TokenCheck
+from maar.web.front.answers import JSON, METRICS, FrontAnswer, RequestHead, RequestRefused, document, later
 from maar.web.front.hosts import MISLED, is_misled
-from maar.web.front.limits import Bucket, Buckets, Limits
+from maar.web.front.limits import Buckets, FrontLimits, TokenBucket
 from maar.web.front.questions import Pages, Posts, Questions
-from maar.web.messages import Health, Post, Read, Report, Stored
+from maar.web.messages import Health, Post, ReadMeasurements, Report, Stored
 
 HEALTH, PAGES, MEASUREMENTS = "health", "metrics", "measurements"
 """Groups of paths; each may have its own address."""
@@ -38,11 +38,11 @@ class Routes:
 
     def __init__(
         self,
-        access: Access,
+        access: TokenCheck,
         pages: Pages,
         posts: Posts,
         reads: Questions[Stored],
-        limits: Limits,
+        limits: FrontLimits,
         clock: Callable[[], float],
     ) -> None:
         self._access = access
@@ -53,11 +53,11 @@ class Routes:
         self._hung = limits.hung_seconds
         self._health: Health | None = None
         self._health_at = float("-inf")
-        self._all_requests = Bucket(limits.requests, clock())
+        self._all_requests = TokenBucket(limits.requests, clock())
         self._requests: Buckets[str] = Buckets(limits.requests_each, clock)
-        self._all_measured = Bucket(limits.measurements, clock())
+        self._all_measured = TokenBucket(limits.measurements, clock())
         self._measured: Buckets[str] = Buckets(limits.measurements_each, clock)
-        self._all_reads = Bucket(limits.reads, clock())
+        self._all_reads = TokenBucket(limits.reads, clock())
         self._readers: Buckets[str] = Buckets(limits.reads_each, clock)
 
     def took(self, health: Health) -> None:
@@ -72,7 +72,7 @@ class Routes:
 
     # -- the two steps of a request
 
-    def admit(self, head: Head, client: str, served: frozenset[str]) -> None:
+    def admit(self, head: RequestHead, client: str, served: frozenset[str]) -> None:
         """Refuse a request before its body is read."""
         group = _GROUPS.get(head.path) or (MEASUREMENTS if _PATH.fullmatch(head.path) else "")
         allowed = _METHODS[group] if group in served else ()
@@ -83,40 +83,40 @@ class Routes:
         if not self._all_requests.take(self._clock()):
             raise later("too many requests", 1, status=429)
         if not allowed:
-            raise Refused(404, "no such path")
+            raise RequestRefused(404, "no such path")
         if head.method not in allowed:
-            raise Refused(405, "method not allowed", Allow=", ".join(allowed))
+            raise RequestRefused(405, "method not allowed", Allow=", ".join(allowed))
         if group == PAGES and is_misled(head.headers.get("host", ""), client):
-            raise Refused(403, MISLED)
+            raise RequestRefused(403, MISLED)
         if group == MEASUREMENTS:
             namespace, _ = _job(head.path)
             self._access.precheck(head.headers.get("authorization", ""), namespace)
 
-    def answer(self, head: Head, body: bytes, client: str) -> Answer | Coroutine[Any, Any, Answer]:
+    def answer(self, head: RequestHead, body: bytes, client: str) -> FrontAnswer | Coroutine[Any, Any, FrontAnswer]:
         if head.path == "/healthz":
             return self._state(lambda health: health.healthy)
         if head.path == "/readyz":
             return self._state(lambda health: health.ready)
         if head.path == "/metrics":
             fresh = self._pages.fresh
-            return self._wait_for_metrics() if fresh is None else Answer(200, fresh, METRICS)
+            return self._wait_for_metrics() if fresh is None else FrontAnswer(200, fresh, METRICS)
         return (self._post if head.method == "POST" else self._read)(head, body, client)
 
     # -- pages
 
-    def _state(self, problem_in: Callable[[Health], str]) -> Answer:
+    def _state(self, problem_in: Callable[[Health], str]) -> FrontAnswer:
         age = self._clock() - self._health_at
         if self._health is None or age > self._hung:
-            return Answer(503, f"the scheduler has not answered for {min(age, 1e6):.0f} s".encode())
+            return FrontAnswer(503, f"the scheduler has not answered for {min(age, 1e6):.0f} s".encode())
         problem = problem_in(self._health)
-        return Answer(503 if problem else 200, problem.encode("utf-8", "backslashreplace") or b"ok")
+        return FrontAnswer(503 if problem else 200, problem.encode("utf-8", "backslashreplace") or b"ok")
 
-    async def _wait_for_metrics(self) -> Answer:
-        return Answer(200, await self._pages.wait(), METRICS)
+    async def _wait_for_metrics(self) -> FrontAnswer:
+        return FrontAnswer(200, await self._pages.wait(), METRICS)
 
     # -- measurements
 
-    async def _post(self, head: Head, body: bytes, client: str) -> Answer:
+    async def _post(self, head: RequestHead, body: bytes, client: str) -> FrontAnswer:
         namespace, name = _job(head.path)
         await self._access.check(head.headers.get("authorization", ""), namespace, client)
         reports = reports_in(body)
@@ -127,15 +127,15 @@ class Routes:
             raise later(problem)
         return document(202, accepted=len(reports))
 
-    async def _read(self, head: Head, body: bytes, client: str) -> Answer:
+    async def _read(self, head: RequestHead, body: bytes, client: str) -> FrontAnswer:
         namespace, name = _job(head.path)
         await self._access.check(head.headers.get("authorization", ""), namespace, client)
         if not self._readers.take(namespace) or not self._all_reads.take(self._clock()):
             raise later("too many reads", 5, status=429)
-        stored = await self._reads.ask(lambda number: Read(number, namespace, name))
+        stored = await self._reads.ask(lambda number: ReadMeasurements(number, namespace, name))
         if stored.problem:
             raise later(stored.problem)
-        return Answer(200, b'{"measurements":' + stored.rows + b"}", JSON)
+        return FrontAnswer(200, b'{"measurements":' + stored.rows + b"}", JSON)
 
 
 def reports_in(body: bytes) -> list[Report]:
@@ -143,9 +143,9 @@ def reports_in(body: bytes) -> list[Report]:
     try:
         decoded = _decoder.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Refused(400, f"measurements: {error}") from None
+        raise RequestRefused(400, f"measurements: {error}") from None
     except RecursionError:
-        raise Refused(400, "measurements: nested too deeply") from None
+        raise RequestRefused(400, "measurements: nested too deeply") from None
     return decoded if isinstance(decoded, list) else [decoded]
 
 
@@ -156,5 +156,5 @@ def _job(path: str) -> tuple[str, str]:
     namespace, name = found.groups()
     for what, text in (("namespace", namespace), ("name", name)):
         if not _NAME.fullmatch(text):
-            raise Refused(400, f"{what}: not a Kubernetes name: `{text[:100]}`")
+            raise RequestRefused(400, f"{what}: not a Kubernetes name: `{text[:100]}`")
     return namespace, name

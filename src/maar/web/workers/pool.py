@@ -16,7 +16,7 @@ from maar.model.plan import Plan
 from maar.web.api.errors import Refused
 from maar.web.forecasting.messages import Parts
 from maar.web.limited import started
-from maar.web.workers.tasks import Task
+from maar.web.workers.tasks import WorkerTask
 from maar.web.workers.work import LENGTH, Reply
 from maar.whatif.edit import Scene
 
@@ -57,7 +57,7 @@ class Worker:
     def pid(self) -> int:
         return self.process.pid
 
-    async def ask(self, task: Task, scene: Scene | None, known: Known) -> Reply:
+    async def ask(self, task: WorkerTask, scene: Scene | None, known: Known) -> Reply:
         process, changes = self.process, scene is not None and scene is not self.scene
         assert process.stdin is not None
         assert process.stdout is not None
@@ -89,7 +89,7 @@ class Worker:
         await self.process.wait()
 
 
-class Pool:
+class WorkerPool:
     """Workers. How many work at once, and for whom, the caller decides (`maar.web.api.limits`)."""
 
     def __init__(self, memory: int = MEMORY, seconds: float = SECONDS, idle: float = IDLE) -> None:
@@ -101,7 +101,7 @@ class Pool:
         self.working: set[Worker] = set()
         self._ending: set[asyncio.Task[None]] = set()
 
-    async def ask(self, task: Task, scene: Scene | None = None, known: Known = UNKNOWN) -> tuple[Any, float]:
+    async def ask(self, task: WorkerTask, scene: Scene | None = None, known: Known = UNKNOWN) -> tuple[Any, float]:
         """The answer, and the CPU seconds that it took; raises `Refused` or `Bug`. `known` is about the scene."""
         worker = self._rested(scene) or await self._started()
         self.working.add(worker)
@@ -167,7 +167,7 @@ class Pool:
         return Worker(process)
 
 
-def _parts(task: Task, scene: Scene | None, known: Known) -> Iterator[bytes]:
+def _parts(task: WorkerTask, scene: Scene | None, known: Known) -> Iterator[bytes]:
     """A question as bytes, each part within milliseconds."""
     parts = Parts()
     yield parts.part((task, scene is not None))

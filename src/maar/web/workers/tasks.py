@@ -18,14 +18,14 @@ from maar.model.plan import Plan
 from maar.model.snapshot import Snapshot
 from maar.views.answers import WhatIfView
 from maar.views.sight import Sight
-from maar.web.api.question import Question, decided_with, edits_of, namespaces_of, read_manifests
 from maar.web.api.errors import Refused
+from maar.web.api.question import Question, decided_with, edits_of, namespaces_of, read_manifests
 from maar.web.api.writing import Submission, read
 from maar.whatif.answer import Decided, decided_on
 from maar.whatif.edit import Edit, EditError, Scene
 from maar.whatif.edits import applied
 from maar.whatif.patience import Patience
-from maar.whatif.started import Outcome
+from maar.whatif.started import PlanOutcome
 from maar.whatif.why import Why, why
 
 
@@ -44,14 +44,14 @@ class About:
         if self._before is None or self._at != now:
             snapshot = Snapshot(self.scene.cluster)
             if self._plan is not None and self._at == now:
-                self._before = Decided(snapshot, self._plan, Outcome(snapshot, self.scene.config, self._plan))
+                self._before = Decided(snapshot, self._plan, PlanOutcome(snapshot, self.scene.config, self._plan))
             else:
                 self._before = decided_on(snapshot, self.scene, now)
             self._at = now
         return self._before
 
 
-class Task(msgspec.Struct, frozen=True):
+class WorkerTask(msgspec.Struct, frozen=True):
     """A question."""
 
     def answer(self, about: About | None) -> Any:
@@ -73,7 +73,7 @@ class AsksRights(NamedTuple):
     namespaces: frozenset[str]
 
 
-class WhatIf(Task, frozen=True):
+class WhatIf(WorkerTask, frozen=True):
     """What edits would change."""
 
     question: Question
@@ -101,7 +101,7 @@ class WhatIf(Task, frozen=True):
         return Answered(view, edits)
 
 
-class Added(Task, frozen=True):
+class Added(WorkerTask, frozen=True):
     """The edits that add objects to a cluster."""
 
     manifests: list[dict[str, Any]]
@@ -121,7 +121,7 @@ class Added(Task, frozen=True):
         return edits
 
 
-class WhyWaits(Task, frozen=True):
+class WhyWaits(WorkerTask, frozen=True):
     """Everything about one job."""
 
     job: str
@@ -136,7 +136,7 @@ class WhyWaits(Task, frozen=True):
         return why(scene.cluster, scene.config, self.now, self.job, patience, about.before(self.now))
 
 
-class Plain(NamedTuple):
+class PlainManifest(NamedTuple):
     """A `Manifest` without its kind, which cannot be sent."""
 
     namespace: str
@@ -150,15 +150,15 @@ class Plain(NamedTuple):
         return Manifest(kind, resource, *self)
 
 
-class Read(Task, frozen=True):
+class ReadSubmission(WorkerTask, frozen=True):
     """The manifests of a submission, checked and completed."""
 
     submission: Submission
     names: tuple[str, ...]
     """Our scheduler names."""
 
-    def answer(self, about: About | None) -> list[Plain]:
-        return [Plain(*manifest[2:]) for manifest in read(self.submission, self.names)]
+    def answer(self, about: About | None) -> list[PlainManifest]:
+        return [PlainManifest(*manifest[2:]) for manifest in read(self.submission, self.names)]
 
 
 def _beside(items: tuple[Object, ...]) -> list[tuple[AnyKind, Object]]:

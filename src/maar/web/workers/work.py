@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, NamedTuple
 from maar.web.api.errors import Refused
 from maar.web.forecasting.messages import read_plan, read_scene
 from maar.web.limited import bound, peak
-from maar.web.workers.tasks import About, Task
+from maar.web.workers.tasks import About, WorkerTask
 
 LENGTH = 8
 """Bytes of the length of an answer."""
@@ -60,7 +60,7 @@ def main() -> None:
 def _taken(source: BinaryIO, about: About | None) -> tuple[About | None, Reply]:
     """Take one question: what is now known of the cluster, and the reply."""
     unpickler = pickle.Unpickler(source)
-    task: Task
+    task: WorkerTask
     task, changes = unpickler.load()
     if changes:
         about = None  # frees its memory before the next one is read

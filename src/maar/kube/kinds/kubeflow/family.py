@@ -13,10 +13,10 @@ from typing import Any
 
 from msgspec import field
 
-from maar.kube.kinds.creating import Member, pod
+from maar.kube.kinds.creating import CreatedMember, pod
 from maar.kube.kinds.elastic import ElasticSpec, Role, Stated
 from maar.kube.kinds.gang import GangSpec, from_object, set_min_resources, set_minimum
-from maar.kube.kinds.kind import Created, End, Form, JobKind, Numbering, Request, Wanted, Write, end_by, merge
+from maar.kube.kinds.kind import Created, End, Form, JobKind, Numbering, Request, WantedState, Write, end_by, merge
 from maar.kube.wire.api_resources import Resource
 from maar.kube.wire.base import Int, Long, Object, Quantities, Time, Wire
 from maar.kube.wire.jobs import JobStatus, PodTemplate
@@ -60,7 +60,7 @@ class ReplicaSpec(Wire, frozen=True):
     template: PodTemplate = PodTemplate()
 
 
-class SchedulingPolicy(Wire, frozen=True):
+class KubeflowPolicy(Wire, frozen=True):
     """A job's own statement of its gang."""
 
     min_available: Int | None = None
@@ -72,7 +72,7 @@ class SchedulingPolicy(Wire, frozen=True):
 class RunPolicy(Wire, frozen=True):
     """How a job runs."""
 
-    scheduling_policy: SchedulingPolicy = SchedulingPolicy()
+    scheduling_policy: KubeflowPolicy = KubeflowPolicy()
     suspend: bool = False
     active_deadline_seconds: Long | None = None
 
@@ -169,7 +169,7 @@ def kind(
     )
 
 
-def member(kind: str, job: str, roles: Collection[str], role: str, index: int) -> Member:
+def member(kind: str, job: str, roles: Collection[str], role: str, index: int) -> CreatedMember:
     """A pod of the training operator: its name and labels, in a job with these roles."""
     labels = {
         NAME_LABEL: job,
@@ -180,7 +180,7 @@ def member(kind: str, job: str, roles: Collection[str], role: str, index: int) -
     if role == "Master" or ("Master" not in roles and kind == "PyTorchJob" and index == 0):
         labels[LEADER_LABEL] = "master"
     name = f"{job}-{role.lower()}"
-    return Member(name if role == "Launcher" else f"{name}-{index}", labels)
+    return CreatedMember(name if role == "Launcher" else f"{name}-{index}", labels)
 
 
 def pods(item: KubeflowJob, resource: Resource[KubeflowJob]) -> Iterator[Pod]:
@@ -267,7 +267,7 @@ def fragile(item: KubeflowJob) -> str:
 def writer(roles: str) -> Write[KubeflowJob]:
     """How the size of a kind with that map of roles is written."""
 
-    def write(item: KubeflowJob, resource: Resource[Object], was: ElasticSpec, wanted: Wanted) -> list[Request]:
+    def write(item: KubeflowJob, resource: Resource[Object], was: ElasticSpec, wanted: WantedState) -> list[Request]:
         spec: dict[str, Any] = {}
         if wanted.size != was.size:
             spec[roles] = {worker_role(item.spec.roles): {"replicas": wanted.size}}

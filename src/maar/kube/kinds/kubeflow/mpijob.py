@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import msgspec
 
 from maar.kube.kinds import batchjob
-from maar.kube.kinds.creating import Member, owned, pod
+from maar.kube.kinds.creating import CreatedMember, owned, pod
 from maar.kube.kinds.elastic import Stated
 from maar.kube.kinds.kind import Created, Inner
 from maar.kube.kinds.kubeflow import family
@@ -46,11 +46,11 @@ def creates_v2(item: family.KubeflowJob, resource: Resource[family.KubeflowJob])
         if role == "Launcher":
             meta = msgspec.structs.replace(spec.template.metadata, labels={**spec.template.metadata.labels, **labels})
             inner = batchjob.Spec(template=msgspec.structs.replace(spec.template, metadata=meta))
-            launcher = owned(item, resource, Member(f"{item.name}-launcher", labels))
+            launcher = owned(item, resource, CreatedMember(f"{item.name}-launcher", labels))
             yield Inner(batchjob.KIND, batchjob.BatchJob(metadata=launcher, spec=inner))
             continue
         for index in range(spec.replicas):
-            made = Member(f"{item.name}-{role.lower()}-{index}", {**labels, family.INDEX_LABEL: str(index)})
+            made = CreatedMember(f"{item.name}-{role.lower()}-{index}", {**labels, family.INDEX_LABEL: str(index)})
             yield pod(item, resource, spec.template, made)
 
 

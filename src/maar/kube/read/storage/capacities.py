@@ -1,8 +1,8 @@
 """Storage that a driver has left, as its CSIStorageCapacity objects state: for volumes that do not exist yet.
 
 Kubernetes' rule: if the CSIDriver says `storageCapacity: true`, a claim that waits for its first consumer goes only to
-nodes for which an object of its class states enough. A `Room` for each class and size counts how many volumes of that
-size each node may still get. A claim with a selected node is not counted: its driver has the request by then.
+nodes for which an object of its class states enough. A `VolumeRoom` for each class and size counts how many volumes of
+that size each node may still get. A claim with a selected node is not counted: its driver has the request by then.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from maar.model.fitting import how_many
 from maar.model.nodes import HOSTNAME, Node
 from maar.model.resources import UNLIMITED
 from maar.model.selectors import Selector
-from maar.model.volumes import NO_STORAGE, Room
+from maar.model.volumes import NO_STORAGE, VolumeRoom
 
 
 class Provision(msgspec.Struct, frozen=True, order=True):
@@ -47,7 +47,7 @@ def volumes_left(capacity: CsiStorageCapacity, size: int) -> int:
 
 def rooms(
     wanted: Iterable[Provision], capacities: Iterable[CsiStorageCapacity], nodes: Mapping[str, Node]
-) -> list[Room]:
+) -> list[VolumeRoom]:
     """How many volumes of each class and size each node may still get."""
     by_class: dict[str, list[CsiStorageCapacity]] = {}
     for capacity in capacities:
@@ -61,7 +61,7 @@ def rooms(
             for node in labelled.nodes(capacity) if count else ():
                 counts[node] = max(counts.get(node, 0), count)
         words = f"have too little free storage of class `{want.storage_class}`"
-        found.append(Room(want.room, NO_STORAGE, words, counts, others=0))
+        found.append(VolumeRoom(want.room, NO_STORAGE, words, counts, others=0))
     return found
 
 

@@ -1,9 +1,9 @@
 """Existing volumes that no claim has: mostly local disks of nodes.
 
 A class without a provisioner has only volumes that an administrator or a tool created. A claim of such a class gets a
-free volume that is large enough and on the pod's node. A `Room` counts these volumes on each node. Claims of all sizes
-share the volumes of their class, so a room subtracts everything that other claims of the class may take. This is exact
-for claims of one size, and never too many otherwise.
+free volume that is large enough and on the pod's node. A `VolumeRoom` counts these volumes on each node. Claims of all
+sizes share the volumes of their class, so a room subtracts everything that other claims of the class may take. This is
+exact for claims of one size, and never too many otherwise.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from maar.kube.read.storage.claims import class_of, storage
 from maar.kube.read.storage.reach import Reach, volume_ways
 from maar.kube.wire.volumes import PersistentVolume, PersistentVolumeClaim
 from maar.model.selectors import Selector
-from maar.model.volumes import NO_VOLUME, Room
+from maar.model.volumes import NO_VOLUME, VolumeRoom
 
 
-class Wanted(msgspec.Struct, frozen=True, order=True):
+class WantedVolume(msgspec.Struct, frozen=True, order=True):
     """What a claim asks of a volume; equal claims share a room."""
 
     storage_class: str
@@ -51,9 +51,9 @@ class Wanted(msgspec.Struct, frozen=True, order=True):
         )
 
 
-def wanted(claim: PersistentVolumeClaim) -> Wanted:
+def wanted(claim: PersistentVolumeClaim) -> WantedVolume:
     spec = claim.spec
-    return Wanted(
+    return WantedVolume(
         class_of(claim),
         storage(spec.resources.requests) or 0,
         tuple(sorted(spec.access_modes)),
@@ -93,13 +93,13 @@ class FreeVolumes:
                 return volume
         return None
 
-    def fitting(self, want: Wanted) -> list[PersistentVolume]:
+    def fitting(self, want: WantedVolume) -> list[PersistentVolume]:
         """The free volumes that fit, the smallest first."""
         free = self._look_up(self._by_class.get(want.storage_class, ()))
         fit = [v for v in free if _is_available(v) and want.fits(v)]
         return sorted(fit, key=lambda v: (storage(v.spec.capacity) or 0, v.name))
 
-    def room(self, want: Wanted, reach: Reach) -> Room:
+    def room(self, want: WantedVolume, reach: Reach) -> VolumeRoom:
         """The number of fitting volumes on each node."""
         counts: dict[str, int] = {}
         fitting = self.fitting(want)
@@ -107,7 +107,7 @@ class FreeVolumes:
             for node in reach.nodes(volume_ways(volume)):
                 counts[node] = counts.get(node, 0) + 1
         words = f"have no free volume of class `{want.storage_class}` that fits"
-        return Room(want.room, NO_VOLUME, words, counts, others=0, total=len(fitting))
+        return VolumeRoom(want.room, NO_VOLUME, words, counts, others=0, total=len(fitting))
 
     def _look_up(self, names: Iterable[str]) -> Iterable[PersistentVolume]:
         return (self._volumes[name] for name in names if name in self._volumes)

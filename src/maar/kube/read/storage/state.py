@@ -35,7 +35,7 @@ from maar.kube.wire.volumes import (
     StorageClass,
 )
 from maar.model.nodes import Node
-from maar.model.volumes import IN_USE, LIMIT, Room
+from maar.model.volumes import IN_USE, LIMIT, VolumeRoom
 
 KINDS: tuple[AnyKind, ...] = (CLAIMS, VOLUMES, STORAGE_CLASSES, CSI_NODES, CSI_DRIVERS, CSI_CAPACITIES)
 
@@ -64,7 +64,7 @@ class Storage:
         """Nodes for which a claim could not get its volume, and until when they are avoided."""
         self.stale = True
         """Whether the rooms must be computed again."""
-        self._rooms: tuple[Room, ...] = ()
+        self._rooms: tuple[VolumeRoom, ...] = ()
         self._awaited: frozenset[str] = frozenset()
         """Storage classes in whose room the last count was interested."""
 
@@ -217,17 +217,17 @@ class Storage:
 
     # -- how many there may be
 
-    def _contested(self, claim: PersistentVolumeClaim) -> Room:
+    def _contested(self, claim: PersistentVolumeClaim) -> VolumeRoom:
         other = self.first_user(claim.key)
         words = f"are closed to it by claim `{claim.name}`, which is for one pod only: `{other}` has it"
-        return Room(contested(claim), IN_USE, words, total=1)
+        return VolumeRoom(contested(claim), IN_USE, words, total=1)
 
-    def rooms(self, nodes: Mapping[str, Node]) -> tuple[Room, ...]:
+    def rooms(self, nodes: Mapping[str, Node]) -> tuple[VolumeRoom, ...]:
         """The limits of drivers, and the free volumes for claims that wait for one."""
         if not self.stale:
             return self._rooms
         found = [
-            Room(driver, LIMIT, f"at their volume limit of {driver}", dict(counts))
+            VolumeRoom(driver, LIMIT, f"at their volume limit of {driver}", dict(counts))
             for driver, counts in sorted(self.limits.items())
         ]
         claims = [claim for key in self._users if (claim := self.claim(key)) is not None]

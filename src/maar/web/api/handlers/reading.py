@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from maar.controller.record import RecordingError
 from maar.history.forecasts import ForecastLog
 from maar.views.cluster import cluster_view
-from maar.views.decisions import Cycle, decision_view
+from maar.views.decisions import ShownCycle, decision_view
 from maar.views.jobs import NoJob, job_detail, job_named, job_views, visible_rows
 from maar.views.nodes import node_views
 from maar.views.queues import queue_views
@@ -30,7 +30,7 @@ from maar.web.api.answers import (
     UtilisationAnswer,
     WhoAmI,
 )
-from maar.web.api.desk import GOOD_FOR, NO_FORECASTS, REMEMBERED, Api1, Asked, in_thread
+from maar.web.api.desk import GOOD_FOR, NO_FORECASTS, REMEMBERED, Api1, UserRequest, in_thread
 from maar.web.api.errors import Refused
 from maar.web.api.queries import DecisionQuery, DetailQuery, JobQuery, Query, chosen_jobs, chosen_nodes, chosen_queues
 from maar.web.api.recordings import Recording
@@ -38,14 +38,14 @@ from maar.web.api.story import story_of
 from maar.web.forecasting.view import of_job, quality_view, with_forecast, with_forecasts
 from maar.web.workers.tasks import WhyWaits
 from maar.whatif.answer import Decided
-from maar.whatif.started import Outcome
+from maar.whatif.started import PlanOutcome
 from maar.whatif.why import Why, told
 
 READ = 2.0
 """Seconds for which one request reads on in a recording. Tuned by hand."""
 
 
-async def who(api: Api1, asked: Asked) -> WhoAmI:
+async def who(api: Api1, asked: UserRequest) -> WhoAmI:
     sight = asked.sight
     return WhoAmI(
         user=asked.user.username,
@@ -55,26 +55,26 @@ async def who(api: Api1, asked: Asked) -> WhoAmI:
     )
 
 
-async def cluster(api: Api1, asked: Asked) -> ClusterAnswer:
+async def cluster(api: Api1, asked: UserRequest) -> ClusterAnswer:
     view = await api.made(lambda: cluster_view(asked.moment.tally, asked.sight))
     return ClusterAnswer(**api.stamp(asked.moment), cluster=view)
 
 
-async def utilisation(api: Api1, asked: Asked) -> UtilisationAnswer:
+async def utilisation(api: Api1, asked: UserRequest) -> UtilisationAnswer:
     series = api.mirror.utilisation
     return UtilisationAnswer(**api.stamp(asked.moment), every=series.every, items=series.points())
 
 
-async def queues(api: Api1, asked: Asked) -> QueuesAnswer:
+async def queues(api: Api1, asked: UserRequest) -> QueuesAnswer:
     return QueuesAnswer(**await _listed(api, asked, chosen_queues, queue_views))
 
 
-async def nodes(api: Api1, asked: Asked) -> NodesAnswer:
+async def nodes(api: Api1, asked: UserRequest) -> NodesAnswer:
     return NodesAnswer(**await _listed(api, asked, chosen_nodes, node_views))
 
 
 async def _listed(
-    api: Api1, asked: Asked, chosen: Callable[[Tally, Any], list[int]], views: Callable[..., list[Any]]
+    api: Api1, asked: UserRequest, chosen: Callable[[Tally, Any], list[int]], views: Callable[..., list[Any]]
 ) -> dict[str, Any]:
     """The fields of an answer with the wanted part of a list."""
     query, tally = asked.query, asked.moment.tally
@@ -87,7 +87,7 @@ async def _listed(
     return {**api.stamp(asked.moment), "items": items, "total": total, "next": _next(query, total)}
 
 
-async def jobs(api: Api1, asked: Asked) -> JobsAnswer:
+async def jobs(api: Api1, asked: UserRequest) -> JobsAnswer:
     query: JobQuery = asked.query
     tally = asked.moment.tally
 
@@ -101,7 +101,7 @@ async def jobs(api: Api1, asked: Asked) -> JobsAnswer:
     return JobsAnswer(**api.stamp(asked.moment), items=items, total=total, next=_next(query, total), others=others)
 
 
-async def job(api: Api1, asked: Asked) -> JobAnswer:
+async def job(api: Api1, asked: UserRequest) -> JobAnswer:
     query: DetailQuery = asked.query
     tally, sight = asked.moment.tally, asked.sight
     try:
@@ -128,7 +128,7 @@ def _forecast_of(api: Api1, job: JobView, sight: Sight, namespaces: frozenset[st
     return of_job(job, keeper.latest, keeper.verdicts, time.time(), sight, namespaces, problem)
 
 
-async def forecasts(api: Api1, asked: Asked) -> ForecastsAnswer:
+async def forecasts(api: Api1, asked: UserRequest) -> ForecastsAnswer:
     keeper, latest = api.keeper, api.latest
     return ForecastsAnswer(
         **api.stamp(asked.moment),
@@ -146,7 +146,7 @@ async def forecasts(api: Api1, asked: Asked) -> ForecastsAnswer:
     )
 
 
-async def _why(api: Api1, asked: Asked, key: str, query: DetailQuery) -> Why:
+async def _why(api: Api1, asked: UserRequest, key: str, query: DetailQuery) -> Why:
     """Everything about a job, computed once for all viewers while little time passes."""
     tally = asked.moment.tally
     asking = (key, query.unblock, query.budget, tally.state(tally.snapshot.jobs.number[key]))
@@ -157,7 +157,7 @@ async def _why(api: Api1, asked: Asked, key: str, query: DetailQuery) -> Why:
     _, plan = api.known_plan(asked.moment)
     if plan is not None and not query.unblock:
         snapshot, config = tally.snapshot, asked.moment.config
-        decided = Decided(snapshot, plan, Outcome(snapshot, config, plan))
+        decided = Decided(snapshot, plan, PlanOutcome(snapshot, config, plan))
         found = await api.made(lambda: told(decided, config, tally.now, key))
     else:
         async with api.guard.computing(asked.user.username) as bill:
@@ -173,10 +173,10 @@ async def _why(api: Api1, asked: Asked, key: str, query: DetailQuery) -> Why:
     return found
 
 
-async def decisions(api: Api1, asked: Asked) -> DecisionsAnswer:
+async def decisions(api: Api1, asked: UserRequest) -> DecisionsAnswer:
     query: DecisionQuery = asked.query
     sight, about = asked.sight, None
-    cycles: Iterable[Cycle] = api.mirror.cycles
+    cycles: Iterable[ShownCycle] = api.mirror.cycles
     if query.recording:
         recording, sight = await _recorded(api, asked, query.recording)
         cycles, about = tuple(recording.cycles), recording.view()
@@ -193,11 +193,11 @@ async def decisions(api: Api1, asked: Asked) -> DecisionsAnswer:
     return DecisionsAnswer(**api.stamp(asked.moment), items=items, next=rest, recording=about)
 
 
-async def recorded(api: Api1, asked: Asked) -> RecordingsAnswer:
+async def recorded(api: Api1, asked: UserRequest) -> RecordingsAnswer:
     return RecordingsAnswer(**api.stamp(asked.moment), items=await api.made(api.recordings.listed))
 
 
-async def _recorded(api: Api1, asked: Asked, name: str) -> tuple[Recording, Sight]:
+async def _recorded(api: Api1, asked: UserRequest, name: str) -> tuple[Recording, Sight]:
     """A recording, read on for a moment, and what the user may see of it with the rights that she has now."""
     async with api.guard.computing(asked.user.username):
         try:

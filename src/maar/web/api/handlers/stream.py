@@ -11,7 +11,7 @@ import msgspec
 from maar.views.jobs import job_view
 from maar.views.nodes import node_views
 from maar.web.api.answers import Answer, ChangeEvent
-from maar.web.api.desk import Api1, Asked
+from maar.web.api.desk import Api1, UserRequest
 from maar.web.api.mirror import Changes
 from maar.web.authentication import SECONDS
 from maar.web.forecasting.view import with_forecast
@@ -66,7 +66,7 @@ def _pulse(api: Api1) -> bytes:
     return b"event: pulse\ndata: " + msgspec.json.encode(Answer(**api.stamp(moment))) + b"\n\n"
 
 
-def _event(api: Api1, asked: Asked, changes: Changes) -> ChangeEvent:
+def _event(api: Api1, asked: UserRequest, changes: Changes) -> ChangeEvent:
     tally, sight = asked.moment.tally, asked.sight
     jobs, nodes = tally.snapshot.jobs.number, tally.snapshot.nodes.row
     mine = sorted(sight.only(changes.jobs))

@@ -18,23 +18,23 @@ from maar.kube.submit.errors import SubmitError
 from maar.kube.submit.service import Submitted
 from maar.views.records import ForecastView, OwnerView
 from maar.web.api.answers import ChangedAnswer, CreatedAnswer, DeletedAnswer
-from maar.web.api.desk import Api1, Asked, finished
+from maar.web.api.desk import Api1, UserRequest, finished
 from maar.web.api.errors import Refused
 from maar.web.api.writing import Submission, Writer, refusal
 from maar.web.forecasting.view import forecast_view, trusted
 from maar.web.reviews import User
-from maar.web.workers.tasks import Added, Read
+from maar.web.workers.tasks import Added, ReadSubmission
 from maar.whatif.edit import Scene
 from maar.whatif.edits import applied
 
 logger = logging.getLogger("maar.web")
 
 
-async def submit(api: Api1, asked: Asked) -> CreatedAnswer:
+async def submit(api: Api1, asked: UserRequest) -> CreatedAnswer:
     submission: Submission = asked.body
     assert api.writer is not None
     async with api.guard.reading(asked.user.username) as bill:
-        read, bill.seconds = await api.pool.ask(Read(submission, api.writer.names))
+        read, bill.seconds = await api.pool.ask(ReadSubmission(submission, api.writer.names))
     manifests = [plain.whole() for plain in read]
     before = api.scene(asked.moment)
 
@@ -84,7 +84,7 @@ async def _forecast_of_new(
     return told
 
 
-async def change(api: Api1, asked: Asked) -> ChangedAnswer:
+async def change(api: Api1, asked: UserRequest) -> ChangedAnswer:
     what: Change = asked.body
     if what == Change():
         raise Refused(422, "expected at least one change")
@@ -96,7 +96,7 @@ async def change(api: Api1, asked: Asked) -> ChangedAnswer:
     return await finished(write())
 
 
-async def cancel(api: Api1, asked: Asked) -> DeletedAnswer:
+async def cancel(api: Api1, asked: UserRequest) -> DeletedAnswer:
     async def write() -> DeletedAnswer:
         async with _writing(api, asked) as (writer, client):
             return await writer.cancel(client, await _found(api, asked, writer, client))
@@ -105,7 +105,7 @@ async def cancel(api: Api1, asked: Asked) -> DeletedAnswer:
 
 
 @asynccontextmanager
-async def _writing(api: Api1, asked: Asked) -> AsyncIterator[tuple[Writer, Api]]:
+async def _writing(api: Api1, asked: UserRequest) -> AsyncIterator[tuple[Writer, Api]]:
     """What writes, and a client with the caller's own token. What the API server refuses becomes `Refused`."""
     assert api.writer is not None
     assert asked.token is not None
@@ -117,12 +117,12 @@ async def _writing(api: Api1, asked: Asked) -> AsyncIterator[tuple[Writer, Api]]
         raise refusal(error, asked.sight, asked.moment.tally.namespaces) from None
 
 
-async def _found(api: Api1, asked: Asked, writer: Writer, client: Api) -> list[Submitted]:
+async def _found(api: Api1, asked: UserRequest, writer: Writer, client: Api) -> list[Submitted]:
     namespace, name = asked.parts["namespace"], asked.parts["name"]
     return await writer.find(client, namespace, name, asked.query.kind, _owner(asked, f"{namespace}/{name}"))
 
 
-def _owner(asked: Asked, job: str) -> OwnerView | None:
+def _owner(asked: UserRequest, job: str) -> OwnerView | None:
     """The object that stands for a job, if the caller may see it. One that stands for several jobs must be named."""
     owners = asked.moment.tally.owners
     owner = owners.get(job) if asked.sight.of(job) else None

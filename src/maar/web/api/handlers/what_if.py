@@ -11,11 +11,11 @@ from msgspec.structs import replace
 from maar.controller.record import RecordingError
 from maar.views.answers import ShiftsView, WhatIfView
 from maar.web.api.answers import WhatIfAnswer
-from maar.web.api.question import Question
-from maar.web.api.desk import NO_FORECASTS, Api1, Asked, in_thread
+from maar.web.api.desk import NO_FORECASTS, Api1, UserRequest, in_thread
 from maar.web.api.errors import Refused
 from maar.web.api.mirror import Moment
-from maar.web.forecasting.process import Failed
+from maar.web.api.question import Question
+from maar.web.forecasting.process import ProcessFailed
 from maar.web.forecasting.view import with_shifts
 from maar.web.workers.pool import UNKNOWN, Bug
 from maar.web.workers.tasks import Answered, AsksRights, WhatIf
@@ -28,7 +28,7 @@ PUT_TOGETHER = 15.0
 """Seconds for the whole cluster of one recorded cycle. Tuned by hand."""
 
 
-async def what_if(api: Api1, asked: Asked) -> WhatIfAnswer:
+async def what_if(api: Api1, asked: UserRequest) -> WhatIfAnswer:
     question: Question = asked.body
     moment = asked.moment
     async with api.guard.computing(asked.user.username) as bill:
@@ -53,7 +53,7 @@ async def what_if(api: Api1, asked: Asked) -> WhatIfAnswer:
     return WhatIfAnswer(**api.stamp(moment), what_if=view)
 
 
-async def _with_shifts(api: Api1, found: Answered, asked: Asked, before: Scene) -> WhatIfView:
+async def _with_shifts(api: Api1, found: Answered, asked: UserRequest, before: Scene) -> WhatIfView:
     """The answer with the forecast starts of waiting jobs, without and with the edits."""
     keeper, question, view = api.keeper, asked.body, found.view
     if keeper is None or not question.seconds:
@@ -68,7 +68,7 @@ async def _with_shifts(api: Api1, found: Answered, asked: Asked, before: Scene) 
             bill.seconds = answer.cpu
     except Refused as refused:
         return replace(view, forecast=ShiftsView(words=refused.view.error))
-    except Failed as error:
+    except ProcessFailed as error:
         logger.warning("the forecast of a what-if question failed: %s", error)
         return replace(view, forecast=ShiftsView(words="the forecast failed"))
     first, second = answer.forecasts
