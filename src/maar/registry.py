@@ -241,7 +241,7 @@ def make_catalog(found: Iterable[EntryPoint]) -> Catalog:
             if registration.name in tables[entry.group]:
                 raise ValueError(f"the name `{registration.name}` is already taken")
             check_codes(codes, registration.codes)
-        except Exception as error:  # third-party code may raise anything; the other entries must still work
+        except Exception as error:  # noqa: BLE001 third-party code may raise anything; the other entries must still work
             why = f"{entry.group}: `{entry.name}` of {origin(entry)} cannot be used: {error}"
             broken[entry.name] = f"{broken[entry.name]}; {why}" if entry.name in broken else why
         else:

@@ -73,7 +73,7 @@ def _quietly(function: F) -> F:
     def quiet(self: Reporter, *args: Any, **kwargs: Any) -> Any:
         try:
             return function(self, *args, **kwargs)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 a report must never stop a training
             self._complain("%s: %r", function.__name__, error)
             return None
 
@@ -249,7 +249,7 @@ class Reporter:
         try:
             base = _keras().callbacks.Callback
             return _keras_callback(base)(self)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 a report must never stop a training
             self._complain("cannot make a callback for Keras: %r", error)
             return _Silent()
 
@@ -265,7 +265,7 @@ class Reporter:
             if size is None:
                 raise ValueError("the batch size is not known: noise(model, batch_size=32)")
             noise = NoiseScale(model.parameters(), size, self._get_size, every, self._complain)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 a report must never stop a training
             self._complain("cannot measure the noise scale: %r", error)
             return lambda *args, **kwargs: None
         self.noise_scale = noise.value
@@ -348,7 +348,7 @@ class NoiseScale:
         """A step: all its backward passes are done, and its gradients are not used yet."""
         try:
             self._step()
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 a report must never stop a training
             self._complain("cannot measure the noise scale: %r", error)
         self._squares, self._passes = 0.0, 0
         self._steps += 1
@@ -484,7 +484,7 @@ class _Sender:
                 self._fresh, self._busy = False, True
             try:
                 done = self._send(reports)
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 a report must never stop a training
                 self._complain("cannot send reports: %r", error)
                 done = False
             with self._changed:
@@ -503,7 +503,7 @@ class _Sender:
         token = self._token or next(filter(None, map(_read, self._files)), None)
         if token:
             headers["Authorization"] = "Bearer " + token
-        request = urllib.request.Request(self._url, body, headers, method="POST")
+        request = urllib.request.Request(self._url, body, headers, method="POST")  # noqa: S310 the address is checked before
         try:
             with self._open(request, timeout=self._timeout) as answer:
                 answer.read(1024)

@@ -114,7 +114,7 @@ def test_pods_wait_while_all_nodes_are_busy_and_start_when_one_is_not(kubeconfig
 async def serves(cluster: Live, path: str) -> bool:
     try:
         await cluster.api.get(path)
-    except Exception:
+    except Exception:  # noqa: BLE001 not served yet
         return False
     return True
 

@@ -49,6 +49,6 @@ async def _with_status(cluster: Live, wanted: dict[str, Any]) -> None:
 async def _serves(cluster: Live, resource: Resource[Any]) -> bool:
     try:
         await cluster.api.get(resource.path())
-    except Exception:
+    except Exception:  # noqa: BLE001 not served yet
         return False
     return True

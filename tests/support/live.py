@@ -94,7 +94,7 @@ class Live:
     async def _serves(self, path: str) -> bool:
         try:
             await self.api.get(path)
-        except Exception:
+        except Exception:  # noqa: BLE001 not served yet
             return False
         return True
 

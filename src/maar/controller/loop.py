@@ -210,7 +210,7 @@ class Loop:
         measured = self._measured(config)
         try:
             taken = await self._decide(snapshot, measured, now, standing)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 its cause is set aside, or it is raised again
             snapshot = await self._without_culprits(error, config, now, standing)
             standing = None if shards is None else shards.standing(snapshot, now)
             taken = await self._decide(snapshot, measured, now, standing)

@@ -100,7 +100,7 @@ class Recorder:
         try:
             self._open()
             self._write(frame)
-        except Exception as error:  # a full disk, mostly
+        except Exception as error:  # noqa: BLE001 a full disk, mostly
             why = (error.strerror if isinstance(error, OSError) else None) or f"{type(error).__name__}: {error}"
             if why != self._problem:
                 logger.error("recording stopped, decisions continue: %s: %s", self._path, why)

@@ -261,5 +261,5 @@ class Scheduler(Observer):
 def _may_be_elastic(kind: AnyJobKind, item: Object, names: frozenset[str]) -> bool:
     try:
         return ELASTIC in item.metadata.annotations or kind.elastic(item, None, names) is not None
-    except Exception:  # it cannot be read now, but perhaps it could be
+    except Exception:  # noqa: BLE001 it cannot be read now, but perhaps it could be
         return True

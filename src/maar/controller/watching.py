@@ -90,7 +90,7 @@ class Sink:
             return key
         try:
             self._take_in(key, item)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 a bug of ours affects this object only
             self._picture.problems.bug(self._kind, key, error)
             self._cycles.trigger()
         return key

@@ -186,7 +186,7 @@ class EmbeddedServer:
 
         try:
             asyncio.run(serve())
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 the thread that waits raises it
             failure.append(error)
         finally:
             ready.set()

@@ -38,7 +38,7 @@ class Thread:
             work, future = asked
             try:
                 _answer(future, work(), None)
-            except BaseException as error:
+            except BaseException as error:  # noqa: BLE001 the caller raises it
                 _answer(future, None, error)
             del asked, work, future
 

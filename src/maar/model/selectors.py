@@ -123,9 +123,9 @@ class Port(msgspec.Struct, frozen=True, order=True):
 
     port: int
     protocol: str = "TCP"
-    address: str = "0.0.0.0"
+    address: str = "0.0.0.0"  # noqa: S104 compared, not bound
 
     def conflicts(self, other: Port) -> bool:
         if self.port != other.port or self.protocol != other.protocol:
             return False
-        return self.address == other.address or "0.0.0.0" in (self.address, other.address)
+        return self.address == other.address or "0.0.0.0" in (self.address, other.address)  # noqa: S104 compared, not bound

@@ -51,7 +51,7 @@ def listening(address: Address) -> socket.socket:
             if socket.has_dualstack_ipv6():
                 with contextlib.suppress(OSError):  # IPv6 may be switched off.
                     return _listening(socket.AF_INET6, ("::", address.port), dual=True)
-            return _listening(socket.AF_INET, ("0.0.0.0", address.port))
+            return _listening(socket.AF_INET, ("0.0.0.0", address.port))  # noqa: S104 compared, not bound
         found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, _, _, _, where = found[0]
         return _listening(family, where)

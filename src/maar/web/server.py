@@ -159,7 +159,7 @@ class Server:
             begun = time.monotonic()
             try:
                 why = await self._run()
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 the process is started again
                 why = f"{type(error).__name__}: {error}"
             if time.monotonic() - begun > STEADY:
                 backoff = Backoff(*AGAIN, random.Random(0))

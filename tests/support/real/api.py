@@ -135,7 +135,7 @@ class Api:
                         return
                     try:
                         answers[index] = self.create(things[index], connection)
-                    except Exception as failure:
+                    except Exception as failure:  # noqa: BLE001 raised when all have ended
                         failures.append(failure)
 
         threads = [threading.Thread(target=work) for _ in range(min(parallel, len(things)))]

@@ -34,7 +34,7 @@ L = TypeVar("L", JobsAnswer, NodesAnswer, QueuesAnswer)
 
 
 NO_TOKEN = (
-    "{server} asks for a bearer token, and the kubeconfig has none (a client certificate does not count): "
+    "{server} asks for a bearer token, and the kubeconfig has none (a client certificate does not count): "  # noqa: S105 a name, no secret
     "use `--server aggregated` if the cluster has it, or leave out --server to read the cluster yourself"
 )
 

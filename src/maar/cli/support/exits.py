@@ -77,7 +77,7 @@ def ended(command: Callable[[], Any]) -> Exit | int:
         code = command()
         sys.stdout.flush()
         return code if isinstance(code, int) else Exit.OK
-    except BaseException as error:
+    except BaseException as error:  # noqa: BLE001 whatever ends the program has an exit code
         return _code_of(error)
 
 

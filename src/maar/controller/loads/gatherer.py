@@ -68,7 +68,7 @@ class Gatherer:
         while True:
             try:
                 await self._follow(self._config())
-            except Exception as bug:
+            except Exception as bug:  # noqa: BLE001 loads are missing meanwhile; decisions go on
                 self._failed(f"because of a bug: {type(bug).__name__}: {bug}")
                 await asyncio.sleep(self.pause)
 

@@ -75,7 +75,7 @@ class WatchedFile(ABC, Generic[T]):
             self._seen, problems = None, [f"{self._path}: {error.strerror}"]
         except ConfigError as error:
             problems = error.problems
-        except Exception as error:  # a bug of ours: the previous content stays in use, and decisions go on
+        except Exception as error:  # noqa: BLE001 a bug of ours: the previous content stays in use, and decisions go on
             problems = [f"{self._path}: cannot be read because of a bug: {type(error).__name__}: {error}"]
         return lambda: self._refuse(problems)
 

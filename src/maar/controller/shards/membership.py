@@ -190,7 +190,7 @@ class Membership:
         holding.changes += 1
         await self._shards.a_cycle()
         before = self._unsettled()
-        while before & self._unsettled() or self._shards.moves.is_writing:
+        while before & self._unsettled() or self._shards.moves.is_writing:  # noqa: ASYNC110 it looks again now and then
             await asyncio.sleep(0.05)
 
     async def _restore_map(self) -> None:

@@ -160,7 +160,7 @@ class Cache:
         def decided(aside: frozenset[Suspect]) -> int | None:
             try:
                 return check(isolation.bare_cluster(cluster, dict.fromkeys(aside, "set aside")))
-            except Exception:
+            except Exception:  # noqa: BLE001 whatever it is, the search is for its cause
                 return None
 
         def fails(aside: frozenset[Suspect]) -> bool:

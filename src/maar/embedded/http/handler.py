@@ -67,7 +67,7 @@ class Handler:
         body = await request.read() if request.can_read_body else b""
         if faults.lag:
             await asyncio.sleep(faults.lag)
-        while faults.holds(method, path):
+        while faults.holds(method, path):  # noqa: ASYNC110 it looks again now and then
             await asyncio.sleep(0.01)
         try:
             if code := faults.failure(method, path):
@@ -204,7 +204,7 @@ class Handler:
     async def _hold_back(self) -> None:
         if self.faults.watch_lag:
             await asyncio.sleep(self.faults.watch_lag)
-        while self.faults.stall_watches:
+        while self.faults.stall_watches:  # noqa: ASYNC110 it looks again now and then
             await asyncio.sleep(0.01)
 
     def _write(self, request: web.BaseRequest, about: Target, query: Mapping[str, str], body: bytes) -> web.Response:

@@ -194,7 +194,7 @@ class Gangs:
             self._problems.valid(GANG, key)
             if gang.divided is not None and gang.divided.doubt and not gang.job.broken:
                 self._problems.doubtful(GANG, key, gang.divided.doubt)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 a bug of ours affects this object only
             gang = Gang(Job(key, broken=self._problems.bug(GANG, key, error)), members)
             tasks = tuple(bare_task(m, key, covered.get(m.pod.key, ())) for m in members)
         if self._settling is not None and source.settles and group.minimum is None:
@@ -205,7 +205,7 @@ class Gangs:
         """The gang of pods whose object does not exist."""
         try:
             return identity.source.missing(identity.namespace, identity.name, [m.pod for m in members])
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 a bug of ours affects this object only
             reason = self._problems.bug(GANG, identity.key, error)
             return GangSpec(namespace=identity.namespace, name=identity.name, minimum=None, broken=reason)
 

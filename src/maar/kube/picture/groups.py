@@ -92,7 +92,7 @@ class Groups:
         """
         try:
             gangs = self._stated_by(owner)
-        except Exception as bug:
+        except Exception as bug:  # noqa: BLE001 a bug of ours affects this object only
             return {owner.identity(): _invalid(owner.item, self._problems.bug(owner.kind, owner.item.key, bug))}
         error = self._problems.undecoded.get((owner.kind, owner.item.key), "")
         for spec in gangs.values():
@@ -123,7 +123,7 @@ class Groups:
         error = self._problems.undecoded.get((kind, kind.key_of(item)), "")
         try:
             made = kind.gang(item)
-        except Exception as bug:
+        except Exception as bug:  # noqa: BLE001 a bug of ours affects this object only
             return _invalid(item, error or self._problems.bug(kind, item.key, bug))
         if error:
             # What it states may be what is missing: its minimum is all existing pods.

@@ -161,7 +161,7 @@ class Picture:
         key = kind.key_of(item)
         try:
             return self._take_in(kind, key, item, error)
-        except Exception as bug:
+        except Exception as bug:  # noqa: BLE001 a bug of ours affects this object only
             self.problems.bug(kind, key, bug)
             self.objects.of(kind).pop(key, None)
             self._around.note()
@@ -198,7 +198,7 @@ class Picture:
             if kind is kinds.NODES:
                 self._note_images(key, None)
             return before is not None and self._note(kind, key, before, None)
-        except Exception as bug:
+        except Exception as bug:  # noqa: BLE001 a bug of ours affects this object only
             self.problems.bug(kind, key, bug)
             self._around.rebuild = True
             return True

@@ -232,7 +232,7 @@ class Pods:
             return None
         try:
             self._roster.enter_foreign(key, self._groups.identity_of(pod) if foreign else None)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 a bug of ours affects this object only
             self._problems.bug(PODS, key, error)
         if foreign and not pod.spec.node_name:
             return None
@@ -248,7 +248,7 @@ class Pods:
                 node = self._nodes.get(pod.spec.node_name)
                 room = room_taken(pod, None if node is None else node.allocatable)
                 reason = self._problems.found(PODS, pod, error, "it waits, or takes all of the resource on its node")
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 a bug of ours affects this object only
                 reason = self._problems.bug(PODS, key, error)
         return self._overlaid(key, unread_member(pod, reason, now, foreign, room) if reason else made)
 
@@ -285,7 +285,7 @@ class Pods:
         if not made.foreign:
             try:
                 return self._groups.identity_of(pod)
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 a bug of ours affects this object only
                 made.problem = self._problems.bug(PODS, key, error)
         return Identity.of(ALONE, pod.namespace, pod.name)
 

@@ -86,7 +86,7 @@ class Problems:
         """Do something about one object or job: an unexpected error affects only that."""
         try:
             yield
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 a bug of ours affects this object only
             self.bug(kind, key, error)
         else:
             self.valid(kind, key)

@@ -136,7 +136,7 @@ class Surroundings:
                     made = budget(item, inside)
             except FieldError as error:
                 self._problems.found(BUDGETS, item, error, "it lets no pod go")
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 a bug of ours affects this object only
                 self._problems.bug(BUDGETS, item.key, error)
             found.append(made)
             for m in inside:
@@ -174,7 +174,7 @@ class Surroundings:
                 found = read(item)
             except FieldError as error:
                 self._problems.found(kind, item, error, so)
-            except Exception as bug:
+            except Exception as bug:  # noqa: BLE001 a bug of ours affects this object only
                 self._problems.bug(kind, kind.key_of(item), bug)
             else:
                 if found is not None:
@@ -197,7 +197,7 @@ class Surroundings:
         error = self._problems.undecoded.get((QUEUES, of.name), "")
         try:
             made = queue(of, now)
-        except Exception as bug:
+        except Exception as bug:  # noqa: BLE001 a bug of ours affects this object only
             made = Queue(of.name, parent=of.spec.parent)
             error = error or self._problems.bug(QUEUES, of.name, bug)
         error = error or made.broken
@@ -225,7 +225,7 @@ class Surroundings:
         """The room for volumes; the last known one if it cannot be counted."""
         try:
             rooms = self._storage.rooms(self.nodes)
-        except Exception as bug:
+        except Exception as bug:  # noqa: BLE001 a bug of ours affects this object only
             self._problems.bug("volumes", "all nodes", bug)
             return self._last.rooms
         self._problems.valid("volumes", "all nodes")

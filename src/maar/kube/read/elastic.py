@@ -111,7 +111,7 @@ def selectors_of_workers(spec: ElasticSpec, shapes: Shapes) -> frozenset[PodSele
         return frozenset()
     try:
         return frozenset(found for pod in pods for found in selectors_of(shapes.draft(pod)))
-    except Exception:  # whatever it is, the job itself meets it again when it is made, and gets the reason
+    except Exception:  # noqa: BLE001 whatever it is, the job itself meets it again when it is made, and gets the reason
         return frozenset()
 
 

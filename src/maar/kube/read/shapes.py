@@ -188,7 +188,7 @@ def _ports(spec: PodSpec) -> tuple[Port, ...]:
         for port in container.ports:
             number = port.host_port or (port.container_port if spec.host_network else 0)
             if number > 0:
-                found.add(Port(number, port.protocol or "TCP", port.host_ip or "0.0.0.0"))
+                found.add(Port(number, port.protocol or "TCP", port.host_ip or "0.0.0.0"))  # noqa: S104 compared, not bound
     return tuple(sorted(found)) if found else ()
 
 

@@ -222,7 +222,7 @@ class EventWriter:
                 self._something.clear()
                 self._nothing.set()
                 await self._something.wait()
-            while not self._closing.is_set() and not self._all.take(self.clock(), AT_ONCE, PER_SECOND):
+            while not self._closing.is_set() and not self._all.take(self.clock(), AT_ONCE, PER_SECOND):  # noqa: ASYNC110 it looks again now and then
                 await asyncio.sleep((1.0 - self._all.left) / PER_SECOND)
             said = self._waiting.take()
             try:

@@ -24,7 +24,7 @@ from maar.kube.write.work import Own
 
 MOST_SETS = 32
 """Pod sets that one request may have: a limit of the API."""
-TOKEN_VOLUME = "kube-api-access-"
+TOKEN_VOLUME = "kube-api-access-"  # noqa: S105 a name, no secret
 """The volume of the service account's token, which admission adds to every pod."""
 
 

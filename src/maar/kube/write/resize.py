@@ -114,7 +114,7 @@ class ChangeJob(Guarded[SeenJob]):
         try:
             found = decode_json(body, self.resource.struct)
             now = self.kind.elastic(found, self.made, None)
-        except Exception as problem:  # whatever its owner wrote into it, no other write may wait for this one
+        except Exception as problem:  # noqa: BLE001 whatever its owner wrote into it, no other write may wait for this one
             return Failed(NotFound(f"cannot be read any more: {problem}", verb="PATCH", path=self.key))
         if found.metadata.uid != self.item.metadata.uid or now is None:
             return Failed(Conflict("is another one by now, or has ended", verb="PATCH", path=self.key))

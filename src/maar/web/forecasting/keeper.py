@@ -168,7 +168,7 @@ class Keeper:
     # -- one forecast
 
     async def _once(self) -> None:
-        while self._mirror.moment is None:
+        while self._mirror.moment is None:  # noqa: ASYNC110 it looks again now and then
             await asyncio.sleep(0.1)
         await self._learn()
         self._news.clear()

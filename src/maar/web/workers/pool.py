@@ -78,7 +78,7 @@ class Worker:
             if code in OUT_OF_MEMORY:
                 return Reply(memory=True)
             raise Bug(f"exit code {code}") from None
-        reply: Reply = pickle.loads(data)
+        reply: Reply = pickle.loads(data)  # noqa: S301 from our own process
         return reply
 
     async def end(self) -> None:

@@ -68,7 +68,7 @@ async def _forecast_of_new(
     except Refused as refused:
         words = f"unknown: {refused.view.error}"
         return lambda job: ForecastView(words=words)
-    except Exception as error:  # it may be an object that Maar cannot plan before its controller has seen it
+    except Exception as error:  # noqa: BLE001 it may be an object that Maar cannot plan before its controller has seen it
         logger.warning("the forecast of a new job failed: %s", type(error).__name__)
         return lambda job: ForecastView(words="unknown: the forecast failed")
     (made,) = answer.forecasts
