@@ -81,7 +81,11 @@ def rated(folder: Path) -> tuple[Setting, list[Trace]]:
 
 
 def by_lengths(folder: Path) -> dict[str, float]:
-    """The mean completion under `price` with learnt speeds, by what is known of lengths. Nothing is tuned on it."""
+    """The mean completion under `price` with learnt speeds, by what is known of lengths.
+
+    Its rule for kinds of which too few have ended (`maar.lengths.left`) was found on these workloads; no number in it
+    was fitted to them. Without the rule the ratio of learnt lengths is 1.13.
+    """
     setting, traces = rated(folder)
     head("lengths", *(f"workload {n}" for n in WORKLOADS), "mean", "to known")
     found: dict[str, float] = {}
