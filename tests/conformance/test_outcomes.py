@@ -64,7 +64,7 @@ def test_ginkgo_is_asked_for_exactly_these_specs() -> None:
         ("[sig-apps] Job should run with CPU requests [Serial]", ["serial"]),
         ("[sig-apps] Job should run a job", ["jobs"]),
         ("[sig-apps] Job should fail to exceed backoffLimit", []),
-        ("[sig-apps] Daemon set [Serial] should surge pods onto nodes", []),
+        ("[sig-apps] Daemon set [Serial] should surge pods onto nodes", ["serial"]),
         ("[sig-apps] CronJob should run a job", []),
         ("[sig-apps] DaemonRestart [Disruptive] Scheduler", []),
         ("[sig-network] Services should serve", []),
