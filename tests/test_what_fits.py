@@ -46,6 +46,8 @@ DIVIDERS = {
     "elastic/steps.py": "steps of a search",
     "kube/kinds/jobset.py": "the pods of one of several equal jobs",
     "kube/kinds/voda.py": "workers with several slots each",
+    "controller/history/knowledge.py": "the GPUs of one worker, by those of a job",
+    "lengths/runtimes.py": "the workers of an earlier run, by its GPUs",
     "sim/draws.py": "random bits",
     "sim/generate.py": "the workers of a job of a trace, by its GPUs",
 }
