@@ -63,10 +63,9 @@ def test_a_run_names_the_tests_whose_data_is_not_there(tmp_path: Path, processes
     )
     command = [sys.executable, "-m", "pytest", "-c", os.devnull, "--rootdir", str(tmp_path), "-n", processes]
     path = os.pathsep.join([str(ROOT), str(ROOT / "src")])
-    run = subprocess.run(
-        [*command, "-p", "no:cacheprovider", str(tmp_path)],
-        cwd=tmp_path, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    env = {**os.environ, "PYTHONPATH": path, "PYTEST_ADDOPTS": ""}
+    command += ["-p", "no:cacheprovider", str(tmp_path)]
+    run = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
     assert 0 == run.returncode, run.stdout + run.stderr
     lines = [line for line in run.stdout.splitlines() if "../shared" in line]
     assert ["skipped without ../shared: 2 tests of test_first.py, test_second.py"] == lines

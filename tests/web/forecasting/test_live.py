@@ -203,6 +203,10 @@ def test_after_a_process_was_killed_the_next_one_works(tmp_path: Path) -> None:
     told(tmp_path, story, pace=ForecastPace(every=0.5, soon=0.05, budget=20.0, rollouts=4, again=0.1))
 
 
+def _has_error(quality: Any) -> bool:
+    return quality["medianError"] is not None
+
+
 def test_jobs_run_and_end_and_forecasts_are_judged(tmp_path: Path) -> None:
     """A scheduler that records, and a `maar web` that learns from it, on one history."""
     file = str(tmp_path / "history.db")
@@ -228,9 +232,8 @@ def test_jobs_run_and_end_and_forecasts_are_judged(tmp_path: Path) -> None:
             path = f"/jobs/{MINE}/second?unblock=false"
             found = await until(client, path, lambda a: a["detail"]["forecast"]["known"])
             assert found["detail"]["forecast"]["startP50"] >= found["detail"]["forecast"]["madeAt"]
-            about = await until(client, "/forecasts", lambda a: a["quality"] and a["quality"][0]["censored"] >= 2)
-            first = about["quality"][0]
-            assert ("default", "at submission", "") == (first["queue"], first["age"], about["notKept"])
+            about = await until(client, "/forecasts", lambda a: sum(q["censored"] for q in a["quality"]) >= 2)
+            assert ({"default"}, "") == ({q["queue"] for q in about["quality"]}, about["notKept"])
             await web.cluster.api.delete(PODS.path(MINE, "cancelled-0"))
             await web.cluster.api.delete(volcano_podgroup.KIND.resource.path(MINE, "cancelled"))
             await end(web, "first")
@@ -247,14 +250,15 @@ def test_jobs_run_and_end_and_forecasts_are_judged(tmp_path: Path) -> None:
             await patience.until(judged, "both forecasts are judged")
             await log.close()
             assert ((True, False), (False, True)) == (known["second"], known["cancelled"])
-            about = await until(client, "/forecasts", lambda a: a["quality"][0]["medianError"] is not None)
-            quality = about["quality"][0]
+            # On a busy machine the first forecast may be made a minute after the submission: then that is its age.
+            about = await until(client, "/forecasts", lambda a: any(map(_has_error, a["quality"])))
+            quality = next(filter(_has_error, about["quality"]))
             assert 0.0 <= quality["coverageP90"] <= 1.0
             assert 0.0 <= quality["medianError"] < 100.0
-            assert quality["censored"] >= 1, "a cancelled job is not dropped"
+            assert sum(q["censored"] for q in about["quality"]) >= 1, "a cancelled job is not dropped"
             status, page = await client.ask("/metrics")
             assert 200 == status
-            assert b'maar_forecast_coverage_p90{queue="default",age="at submission"} ' in page
+            assert f'maar_forecast_coverage_p90{{queue="default",age="{quality["age"]}"}} '.encode() in page
             assert b"maar_forecast_failures_total 0" in page
             assert 401 == (await web.with_token().ask("/metrics"))[0]
         await history.close()
