@@ -123,7 +123,10 @@ def await_forecast(users: Users, job: str) -> Any:
     found: list[Any] = []
 
     def expected() -> bool:
-        found.append(json.loads(users.when(job, "--output", "json"))["detail"]["forecast"])
+        try:
+            found.append(json.loads(users.when(job, "--output", "json"))["detail"]["forecast"])
+        except AssertionError:
+            return False  # `maar web` has not seen the job yet
         return bool(found[-1]["verdict"] == "expected")
 
     wait_until(expected, f"a forecast of {job}")

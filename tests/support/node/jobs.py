@@ -113,9 +113,9 @@ class Jobs:
         return self._node.cluster.get("batch/v1", "Job", name, self.namespace)
 
     def noted(self, name: str, note: str) -> list[float]:
-        """When each process of a job wrote a note, in order."""
-        files: list[Path] = list((self._folder / name).glob(f"*/{note}"))
-        return sorted(float(path.read_text() or 0) for path in files)
+        """When each process of a job wrote a note, in order. A file that is still empty is not written yet."""
+        texts = [path.read_text() for path in (self._folder / name).glob(f"*/{note}")]
+        return sorted(float(text) for text in texts if text)
 
     def await_noted(self, name: str, note: str, count: int) -> list[float]:
         wait_until(lambda: len(self.noted(name, note)) >= count, f"{count} pods of {name}: {note}")
