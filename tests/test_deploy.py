@@ -14,6 +14,7 @@ import msgspec
 import pytest
 import yaml
 from tests.support.live import NAMESPACE, Live, bound, connected, scheduling
+from tests.support.memory import electing
 from tests.support.provisioner import claim, storage_class, using, volume
 from tests.support.real.cluster import UPSTREAM_GANGS, RealCluster
 from tests.support.real.parts import available
@@ -228,7 +229,7 @@ async def _story(admins: Path, maars: Path) -> None:
         await cluster.priority("high", 1000)
         election = LeaderElection(maar.api, "maar", LEASE_NAMESPACE, "one")
         await election.lead(lambda: asyncio.sleep(0), lambda: pytest.fail("the lease was lost"))
-        async with scheduling(maar) as scheduler:
+        async with scheduling(maar, config=electing(maars.parent)) as scheduler:
             await cluster.gang("low", 2, gpu=8)
             await cluster.until(bound("low", 2), "a gang starts")
             await _hand_over(cluster)

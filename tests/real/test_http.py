@@ -121,7 +121,7 @@ def test_the_rights_are_needed(new_cluster: Callable[..., RealCluster], tmp_path
         status, text = ask(port, "/v1/jobs/default/x/measurements", token_of(cluster, "default"), GOOD)
         assert 503 == status
         assert "forbidden: grant `create` on `tokenreviews.authentication.k8s.io`" in text
-        wait_until(lambda: child.says("cannot check the tokens of measurements: "), "the log")
+        wait_until(lambda: child.says("cannot check tokens and rights: "), "the log")
     finally:
         child.end()
 
