@@ -74,7 +74,7 @@ class WorkOnOne(msgspec.Struct, frozen=True):
     requested: int = 1
 
     def of(self, gpus: int) -> float:
-        """The speed of a job that requested so many GPUs."""
+        """The speed of a job that requested `gpus` GPUs."""
         workers = gpus // self.gpus if self.gpus and gpus else self.requested
         return self.speeds[min(max(workers, 1), len(self.speeds) - 1)]
 

@@ -1,7 +1,7 @@
 """Who sends a bearer token: what it says about itself, what the API server says about it, and how often that is asked.
 
 Both HTTP servers use it: `api` for people who ask, `front` for jobs that report. The API server is asked rarely: its
-answers are kept, each client address may send only a few unknown tokens, and all together only so many. Tokens are kept
+answers are kept, and there is a limit on unknown tokens, for each client address and for all together. Tokens are kept
 only as their hash, and never logged. The HTTP process of `maar run` imports this module, so it imports little.
 """
 
@@ -164,7 +164,7 @@ async def once(asked: dict[K, asyncio.Task[V]], key: K, ask: Callable[[], Corout
         def forget(done: asyncio.Task[V]) -> None:
             asked.pop(key, None)
             if not done.cancelled():
-                done.exception()  # whoever asked has it, unless she has gone
+                done.exception()  # so that asyncio does not report it if nobody waits any more
 
         task.add_done_callback(forget)
     return await asyncio.shield(task)

@@ -261,7 +261,7 @@ def bisected(low: int, high: int, works: Callable[[int], bool]) -> int:
 def least_set(items: Sequence[T], works: Callable[[Sequence[T]], bool], largest: int | None = None) -> list[T] | None:
     """Some of the items that work together, of which no part works; `None` if all together do not work.
 
-    Earlier items are preferred. `largest`: `None` too if more than so many are needed.
+    Earlier items are preferred. `None` too if more than `largest` are needed.
     """
     if not items or not works(items):
         return None
@@ -281,7 +281,7 @@ class TooMany(Exception):
 
 
 class _Needed(Generic[T]):
-    """QuickXplain: the items that are needed, at most so many."""
+    """QuickXplain: the items that are needed; gives up if there are more than `most`."""
 
     def __init__(self, works: Callable[[Sequence[T]], bool], most: int) -> None:
         self._works = works
