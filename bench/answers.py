@@ -18,23 +18,20 @@ import argparse
 import json
 import os
 import random
-import re
 import subprocess
 import sys
-import tempfile
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
+from tests.support.patience import wait_until
 
-from bench import backlog
+from bench import backlog, processes
 from bench.size import TICKS, family
-from bench.web import CRDS, ask
+from bench.web import CRDS
 from maar.embedded.objects.kinds import NODES, PODS, PRIORITY_CLASSES, Kind
 from maar.embedded.server import EmbeddedServer
 from maar.model.jobs import Job
@@ -51,8 +48,6 @@ ASKED = (0.1, 0.5, 0.9)
 DAY = 86400.0
 EDITED = ("spec", "containers", "image", "resources", "limits", "requests", "env", "name", "value", "schedulerName")
 CLASSES = {10: "low", 100: "middle", 1000: "high"}
-ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-"""An installed Maar has its bytecode."""
 SAMPLED = 0.02
 """Seconds between two looks at the processes of `maar web`."""
 
@@ -194,22 +189,6 @@ def _status(runs: bool, at: str) -> dict[str, Any]:
     return {"phase": "Running", "startTime": at, "conditions": conditions, "containerStatuses": [state]}
 
 
-@contextmanager
-def cluster(nodes: int, jobs: int) -> Iterator[Path]:
-    """A kubeconfig of a server with the cluster."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        command = [sys.executable, "-m", "bench.answers", "--serve", name, "--nodes", str(nodes), "--jobs", str(jobs)]
-        with subprocess.Popen(command, stdin=subprocess.PIPE) as server:
-            try:
-                while not (folder / "kubeconfig").exists():
-                    assert server.poll() is None
-                    time.sleep(0.1)
-                yield folder / "kubeconfig"
-            finally:
-                server.kill()
-
-
 # -- the questions
 
 
@@ -226,7 +205,9 @@ def question(command: str, job: str, kubeconfig: Path, *more: str) -> Cost:
     """Run a command, and read its answer."""
     asked = [sys.executable, "-m", "maar.cli.main", command, job, "-o", "json", "--kubeconfig", str(kubeconfig), *more]
     begun = time.monotonic()
-    with subprocess.Popen(asked, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=ENVIRONMENT) as process:
+    with subprocess.Popen(
+        asked, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=processes.ENVIRONMENT
+    ) as process:
         assert process.stdout is not None
         text = process.stdout.read()
         _, status, usage = os.wait4(process.pid, 0)
@@ -282,46 +263,25 @@ def _family(pid: int) -> list[int]:
         return [pid]  # a child has just ended
 
 
-@contextmanager
-def web(kubeconfig: Path) -> Iterator[tuple[int, str]]:
-    """A running `maar web` that has decided once: its process and its address."""
-    log = kubeconfig.with_name("log")
-    command = [sys.executable, "-m", "maar.cli.main", "web", "--port", "0", "--history", "none", "--anonymous"]
-    command += ["--kubeconfig", str(kubeconfig)]
-    with log.open("w") as out, subprocess.Popen(command, stderr=out, env=ENVIRONMENT) as process:
-        try:
-            while not (found := re.search(r"serving at (http://\S+)/\n", log.read_text())):
-                assert process.poll() is None, log.read_text()
-                time.sleep(0.1)
-            while ask(f"{found[1]}/readyz")[0] != 200:
-                assert process.poll() is None, log.read_text()
-                time.sleep(0.2)
-            _settle(process.pid)
-            yield process.pid, found[1]
-        finally:
-            process.terminate()
-
-
-def _settle(pid: int) -> None:
-    """Wait until the process rests."""
-    while True:
-        with Meter(pid) as meter:
-            time.sleep(1.0)
-        if meter.seconds < 0.05:
-            return
+def rests(pid: int) -> bool:
+    """Whether the process and what it starts use almost no CPU for a second."""
+    with Meter(pid) as meter:
+        time.sleep(1.0)
+    return meter.seconds < 0.05
 
 
 def measure(nodes: int, jobs: int, commands: list[str], ways: list[str]) -> list[dict[str, Any]]:
     names = [f"{NAMESPACE}/waits-{int(jobs * place):05}" for place in ASKED]
     rows = []
-    with cluster(nodes, jobs) as kubeconfig:
+    with processes.cluster("bench.answers", nodes=nodes, jobs=jobs) as kubeconfig:
         for command in commands if "alone" in ways else ():
             costs = [question(command, name, kubeconfig) for name in names]
             for name, cost in zip(names, costs, strict=True):
                 _say(nodes, jobs, command, "alone", name, cost.cpu, cost)
             rows.append(_row(nodes, jobs, command, "alone", [(cost.cpu, cost.passed) for cost in costs]))
         if "web" in ways:
-            with web(kubeconfig) as (pid, address):
+            with processes.web(kubeconfig) as (pid, address):
+                wait_until(lambda: rests(pid), "maar web rests", processes.PATIENCE)
                 for command in commands:
                     found = []
                     for name in names:

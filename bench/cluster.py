@@ -24,6 +24,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.support.patience import until
 from tests.support.real.cluster import RealCluster
 from tests.support.real.processes import free_port
 
@@ -209,11 +210,13 @@ class Maar:
 
     async def started(self, patience: float = 120.0) -> float:
         """Seconds until the end of its first cycle."""
-        while not (ended := self.first_cycle()):
-            if time.time() - self.begun > patience or self._process.poll() is not None:
+
+        async def ended() -> float:
+            if self._process.poll() is not None:
                 raise RuntimeError("maar did not start")
-            await asyncio.sleep(0.05)
-        return ended - self.begun
+            return self.first_cycle()
+
+        return await until(ended, "maar has decided", patience) - self.begun
 
     def cpu_seconds(self) -> float:
         """CPU seconds used so far."""

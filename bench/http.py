@@ -19,6 +19,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from tests.support.patience import until
 from tests.support.real.cluster import RealCluster
 
 from bench.cluster import NAMESPACE, Maar, Watcher, make_nodes, pod
@@ -76,8 +77,7 @@ async def clients(port: int, connections: int, rate: float, tokens: list[str]) -
     tasks = [
         asyncio.create_task(client(n, port, every if n % REPORTING else 1.0, tokens, seen)) for n in range(connections)
     ]
-    while not seen:
-        await asyncio.sleep(0.01)
+    await until(lambda: seen, "the first answer")
     begun = time.perf_counter()
     await asyncio.to_thread(sys.stdin.read)
     seconds = time.perf_counter() - begun

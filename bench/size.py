@@ -13,16 +13,14 @@ import contextlib
 import json
 import os
 import re
-import subprocess
-import sys
-import tempfile
 import time
 import urllib.request
 from pathlib import Path
 
 from tests.support.real.processes import free_port
 
-from bench.web import ask, memory_mb
+from bench import processes
+from bench.web import memory_mb
 
 SIZES = ((100, 1_000), (1_000, 10_000), (5_000, 50_000))
 SETTLE_S, IDLE_S = 20.0, 30.0
@@ -57,28 +55,22 @@ def memory(pid: int, seconds: float) -> float:
     return most
 
 
-def measure(command: list[str], folder: Path, port: int) -> dict[str, float]:
+def measure(kubeconfig: Path, port: int, *command: str) -> dict[str, float]:
     """Start a command, wait until it is ready, and look at it while nothing happens."""
-    log = folder / "log"
-    arguments = [sys.executable, "-m", "maar.cli.main", *command, "--kubeconfig", str(folder / "kubeconfig")]
-    with log.open("w") as out:
-        process = subprocess.Popen([*arguments, "--history", "none"], stderr=out)
-    try:
-        while ask(f"http://127.0.0.1:{port}/readyz")[0] != 200:
-            assert process.poll() is None, log.read_text()
-            time.sleep(0.2)
-        while "run" in command and not decided(port):
-            assert process.poll() is None, log.read_text()
-            time.sleep(0.2)
+    with processes.maar(kubeconfig, *command, "--history", "none") as (process, log):
+        processes.while_running(process, lambda: is_ready(port), "it is ready", log)
+        if "run" in command:
+            processes.while_running(process, lambda: decided(port), "it has decided", log)
         until_ready = cpu(process.pid)
         most = memory(process.pid, SETTLE_S)
         before = cpu(process.pid)
         most = max(most, memory(process.pid, IDLE_S))
         idle = (cpu(process.pid) - before) / IDLE_S
         return {"mb": round(most), "cpu_s_to_first_decision": round(until_ready, 1), "idle_cores": round(idle, 3)}
-    finally:
-        process.terminate()
-        process.wait()
+
+
+def is_ready(port: int) -> bool:
+    return processes.ask(f"http://127.0.0.1:{port}/readyz")[0] == 200
 
 
 def decided(port: int) -> bool:
@@ -98,21 +90,11 @@ def main() -> None:
     options = parser.parse_args()
     results = []
     for nodes, pods in (size for size in SIZES if options.nodes in (None, size[0])):
-        with tempfile.TemporaryDirectory() as name:
-            folder = Path(name)
-            sizes = ["--nodes", str(nodes), "--pods", str(pods)]
-            serve = [sys.executable, "-m", "bench.web", "--serve", name, *sizes]
-            with subprocess.Popen(serve, stdin=subprocess.PIPE) as server:
-                try:
-                    while not (folder / "kubeconfig").exists():
-                        assert server.poll() is None
-                        time.sleep(0.1)
-                    ports = free_port(), free_port()
-                    lease = ["--no-leader-elect", "--lease-duration", "300"]  # the server shares the cores
-                    run = measure(["run", *lease, "--http-port", str(ports[0])], folder, ports[0])
-                    web = measure(["web", "--anonymous", "--port", str(ports[1])], folder, ports[1])
-                finally:
-                    server.kill()
+        with processes.cluster("bench.web", nodes=nodes, pods=pods) as kubeconfig:
+            ports = free_port(), free_port()
+            lease = ["--no-leader-elect", "--lease-duration", "300"]  # the server shares the cores
+            run = measure(kubeconfig, ports[0], "run", *lease, "--http-port", str(ports[0]))
+            web = measure(kubeconfig, ports[1], "web", "--anonymous", "--port", str(ports[1]))
         results.append({"nodes": nodes, "pods": pods, "run": run, "web": web})
         print(results[-1], flush=True)
     print(json.dumps(results))

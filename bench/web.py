@@ -10,24 +10,20 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import subprocess
 import sys
-import tempfile
 import time
-import urllib.error
-import urllib.request
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from bench import processes
 from maar.embedded.objects.kinds import NODES, PODS
 from maar.embedded.server import EmbeddedServer
 
 LIMIT_MB = 500
 """The bar for memory, in MB of 1024 * 1024 bytes."""
 GANG = 8
-PATIENCE = 600.0
 CRDS = Path(__file__).parents[1] / "deploy" / "crds"
 PATHS = ("cluster", "queues", "nodes?limit=5000", "jobs?limit=500", "jobs?state=waiting", "decisions")
 
@@ -69,19 +65,6 @@ def fill(server: EmbeddedServer, nodes: int, pods: int) -> None:
             server.api.create(PODS, "default", {"metadata": metadata, "spec": spec})
 
 
-def ask(url: str) -> tuple[int, int, float]:
-    """Status, bytes and seconds of an answer."""
-    begun = time.perf_counter()
-    try:
-        with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
-            return answer.status, len(answer.read()), time.perf_counter() - begun
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, 0, 0.0
-    except OSError:
-        return 0, 0, 0.0
-
-
 def memory_mb(pid: int, field: str = "VmHWM") -> float:
     text = Path(f"/proc/{pid}/status").read_text()
     return int(re.findall(rf"{field}:\s+(\d+) kB", text)[0]) / 1024
@@ -96,55 +79,32 @@ def main() -> None:
     if options.serve is not None:
         serve(options.serve, options.nodes, options.pods)
         return
-    with tempfile.TemporaryDirectory() as name:
-        measure(Path(name), options.nodes, options.pods)
+    with processes.cluster("bench.web", nodes=options.nodes, pods=options.pods) as kubeconfig:
+        measure(kubeconfig, options.pods)
 
 
-def measure(folder: Path, nodes: int, pods: int) -> None:
-    sizes = ["--nodes", str(nodes), "--pods", str(pods)]
-    server = subprocess.Popen(
-        [sys.executable, "-m", "bench.web", "--serve", str(folder), *sizes], stdin=subprocess.PIPE
-    )
-    log, web = folder / "log", None
-    try:
-        while not (folder / "kubeconfig").exists():
-            assert server.poll() is None
-            time.sleep(0.1)
-        begun = time.perf_counter()
-        command = [sys.executable, "-m", "maar.cli.main", "web", "--port", "0", "--history", "none", "--anonymous"]
-        with log.open("w") as out:
-            web = subprocess.Popen([*command, "--kubeconfig", str(folder / "kubeconfig")], stderr=out)
-        while not (found := re.search(r"serving at (http://\S+)/\n", log.read_text())):
-            assert web.poll() is None, log.read_text()
-            time.sleep(0.1)
-        base = found[1]
-        while ask(f"{base}/readyz")[0] != 200:
-            assert web.poll() is None, log.read_text()
-            time.sleep(0.2)
+def measure(kubeconfig: Path, pods: int) -> None:
+    begun = time.perf_counter()
+    with processes.web(kubeconfig) as (pid, base):
         ready = time.perf_counter() - begun
-        after = memory_mb(web.pid)
+        after = memory_mb(pid)
         print(f"ready after {ready:.1f} s with {after:.0f} MB")
         seconds: dict[str, float] = {}
         waiting = f"jobs/default/train-{pods // GANG - 1:05}"
         for path in (*PATHS, f"{waiting}?unblock=false"):
-            status, size, took = ask(f"{base}/api/v1/{path}")
+            status, size, took = processes.ask(f"{base}/api/v1/{path}")
             assert 200 == status, (path, status)
             seconds[path] = round(took, 3)
             print(f"{path:36} {took:7.3f} s {size:10,d} bytes")
-        most = memory_mb(web.pid)
+        most = memory_mb(pid)
         result = {
             "memory_mb": round(most),
-            "resident_mb": round(memory_mb(web.pid, "VmRSS")),
+            "resident_mb": round(memory_mb(pid, "VmRSS")),
             "ready_s": round(ready, 1),
             "seconds": seconds,
             "ok": most < LIMIT_MB,
         }
         print(json.dumps(result))
-    finally:
-        for process in (web, server):
-            if process is not None:
-                process.kill()
-                process.wait()
 
 
 if __name__ == "__main__":
