@@ -18,10 +18,10 @@ class ApiLimits(ServerLimits, frozen=True, kw_only=True):
     body: int = 1024 * 1024
     """Bytes of a body."""
     bodies_each: int = 4 * 1024 * 1024
-    """Those of one user."""
+    """Bytes of all bodies of one user."""
     connections: int = 1000
     connections_each: int = 100
-    """Of one client address."""
+    """Connections of one client address."""
     requests: Rate = Rate(20, 100)
     """Requests of one user."""
     computing: Rate = Rate(0.2, 20)
@@ -33,11 +33,11 @@ class ApiLimits(ServerLimits, frozen=True, kw_only=True):
     computing_waiting: int = 16
     """Questions that wait for their turn."""
     computing_waiting_each: int = 4
-    """Those of one user."""
+    """Questions of one user that wait for their turn."""
     writes: int = 16
     """Requests that write, at once."""
     writes_each: int = 2
-    """Those of one user."""
+    """Requests of one user that write, at once."""
     streams: int = 200
     streams_each: int = 8
     """Streams of one user."""
@@ -85,7 +85,7 @@ class UserTurns:
         self._each = each
         self._working: set[str] = set()
         self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
-        """By user; the one whose turn is next comes first."""
+        """Waiting questions by user; the user whose turn is next comes first."""
 
     @asynccontextmanager
     async def taken(self, user: str) -> AsyncIterator[None]:

@@ -438,7 +438,7 @@ def protocols_of(site: Site, limits: ApiLimits, connections_each: int) -> Protoc
         limits.head_seconds,
         handler_cancellation=True,  # a question ends when its client has gone
         access_log=None,
-        auto_decompress=False,  # such bodies are refused; decompressing what is none would end in the log
+        auto_decompress=False,  # such bodies are refused; decompressing another body would end in the log
         keepalive_timeout=75.0,
         logger=logging.getLogger("maar.web.http"),
     )
