@@ -23,7 +23,6 @@ from maar.controller.settings.brakes import Brakes
 from maar.controller.settings.config_file import ConfigFile
 from maar.controller.settings.settings import Settings
 from maar.controller.shards.front import Shards
-from maar.controller.shards.membership import Membership
 from maar.controller.take_over import take_over
 from maar.controller.watching import BoundByAnother, PodMoved, PodNews, Retold
 from maar.controller.writing.outbox import Outbox
@@ -95,8 +94,6 @@ class Scheduler(Observer):
             lambda: settings.pod_events or config.config.pod_events,
             self.loop.trigger,
         )
-        self.membership: Membership | None = None
-        """Which shards this process holds, once it may hold some."""
         self.shards: Shards | None = None
         self.publisher = Publisher(self._writer, config, settings, self._is_first, self._clock, brakes=self.brakes)
         if self._history is not None:
