@@ -15,10 +15,10 @@ from tests.support.patience import until
 
 from maar.elastic.steps import Basis
 from maar.history.history import History
-from maar.web.front.limits import FrontLimits
 from maar.web.front.routes import MANY, MEASUREMENTS
+from maar.web.limits import HttpLimits
 
-BODY = FrontLimits().body
+BODY = HttpLimits().body
 GOOD = {"epoch": 3, "seconds": 61.5, "workers": 4}
 URL = "/v1/jobs/team/resnet-1/measurements"
 Story = Callable[[ClientSession, History], Awaitable[None]]

@@ -26,8 +26,8 @@ from maar.web.api.access import bearer
 from maar.web.api.certificate import Certificate
 from maar.web.api.desk import Api1
 from maar.web.api.errors import Refused, not_decoded
+from maar.web.api.guard import Guard
 from maar.web.api.handlers.stream import stream
-from maar.web.api.limits import ApiLimits, Guard
 from maar.web.api.openapi import document
 from maar.web.api.queries import NoQuery, read
 from maar.web.api.question import Question, better
@@ -36,7 +36,7 @@ from maar.web.api.routes import OPENAPI, ROUTES, STREAM, Route
 from maar.web.api.writing import Token
 from maar.web.forecasting import metrics
 from maar.web.front.hosts import MISLED, is_loopback, is_misled
-from maar.web.front.limits import client
+from maar.web.limits import HttpLimits, client
 from maar.web.reviews import User
 
 logger = logging.getLogger("maar.web")
@@ -430,7 +430,7 @@ class Protocols(web.Server):
         return ApiConnection(self, loop=self._loop, counts=self._counts, seconds=self._seconds, **self._kwargs)
 
 
-def protocols_of(site: Site, limits: ApiLimits, connections_each: int) -> Protocols:
+def protocols_of(site: Site, limits: HttpLimits, connections_each: int) -> Protocols:
     """What serves connections; `connections_each` is for one client address."""
     return Protocols(
         site,
@@ -439,7 +439,7 @@ def protocols_of(site: Site, limits: ApiLimits, connections_each: int) -> Protoc
         handler_cancellation=True,  # a question ends when its client has gone
         access_log=None,
         auto_decompress=False,  # such bodies are refused; decompressing what is none would end in the log
-        keepalive_timeout=75.0,
+        keepalive_timeout=limits.idle_seconds,
         logger=logging.getLogger("maar.web.http"),
     )
 
