@@ -18,23 +18,17 @@ import argparse
 import json
 import os
 import random
-import re
 import subprocess
 import sys
-import tempfile
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml
-
 from bench import backlog
+from bench.served import ENVIRONMENT, cluster, serve, web
 from bench.size import TICKS, family
-from bench.web import CRDS, ask
 from maar.embedded.objects.kinds import NODES, PODS, PRIORITY_CLASSES, Kind
 from maar.embedded.server import EmbeddedServer
 from maar.model.jobs import Job
@@ -51,8 +45,6 @@ ASKED = (0.1, 0.5, 0.9)
 DAY = 86400.0
 EDITED = ("spec", "containers", "image", "resources", "limits", "requests", "env", "name", "value", "schedulerName")
 CLASSES = {10: "low", 100: "middle", 1000: "high"}
-ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-"""An installed Maar has its bytecode."""
 SAMPLED = 0.02
 """Seconds between two looks at the processes of `maar web`."""
 
@@ -60,23 +52,9 @@ SAMPLED = 0.02
 # -- the API server
 
 
-def serve(folder: Path, nodes: int, jobs: int) -> None:
-    """Run an API server with the cluster until its input ends."""
-    server = EmbeddedServer(bare=True).start()
-    try:
-        server.call(fill, server, nodes, jobs)
-        server.kubeconfig(folder / "kubeconfig.new").rename(folder / "kubeconfig")
-        sys.stdin.read()
-    finally:
-        server.stop()
-
-
 def fill(server: EmbeddedServer, nodes: int, jobs: int) -> None:
     """The scene as objects. Pods are written past the checks, which would remove their managed fields."""
     api, scene, dice = server.api, backlog.scene(nodes, jobs, differ=True, seed=0), random.Random(0)
-    for file in sorted(CRDS.glob("*.yaml")):
-        for crd in yaml.safe_load_all(file.read_text()):
-            api.create(api.kind("apiextensions.k8s.io", "v1", "customresourcedefinitions"), "", crd)
     groups, queues = (api.kind("scheduling.volcano.sh", "v1beta1", plural) for plural in ("podgroups", "queues"))
     api.create(api.kind("", "v1", "namespaces"), "", {"metadata": {"name": NAMESPACE}})
     for value, name in CLASSES.items():
@@ -194,22 +172,6 @@ def _status(runs: bool, at: str) -> dict[str, Any]:
     return {"phase": "Running", "startTime": at, "conditions": conditions, "containerStatuses": [state]}
 
 
-@contextmanager
-def cluster(nodes: int, jobs: int) -> Iterator[Path]:
-    """A kubeconfig of a server with the cluster."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        command = [sys.executable, "-m", "bench.answers", "--serve", name, "--nodes", str(nodes), "--jobs", str(jobs)]
-        with subprocess.Popen(command, stdin=subprocess.PIPE) as server:
-            try:
-                while not (folder / "kubeconfig").exists():
-                    assert server.poll() is None
-                    time.sleep(0.1)
-                yield folder / "kubeconfig"
-            finally:
-                server.kill()
-
-
 # -- the questions
 
 
@@ -282,26 +244,6 @@ def _family(pid: int) -> list[int]:
         return [pid]  # a child has just ended
 
 
-@contextmanager
-def web(kubeconfig: Path) -> Iterator[tuple[int, str]]:
-    """A running `maar web` that has decided once: its process and its address."""
-    log = kubeconfig.with_name("log")
-    command = [sys.executable, "-m", "maar.cli.main", "web", "--port", "0", "--history", "none", "--anonymous"]
-    command += ["--kubeconfig", str(kubeconfig)]
-    with log.open("w") as out, subprocess.Popen(command, stderr=out, env=ENVIRONMENT) as process:
-        try:
-            while not (found := re.search(r"serving at (http://\S+)/\n", log.read_text())):
-                assert process.poll() is None, log.read_text()
-                time.sleep(0.1)
-            while ask(f"{found[1]}/readyz")[0] != 200:
-                assert process.poll() is None, log.read_text()
-                time.sleep(0.2)
-            _settle(process.pid)
-            yield process.pid, found[1]
-        finally:
-            process.terminate()
-
-
 def _settle(pid: int) -> None:
     """Wait until the process rests."""
     while True:
@@ -314,7 +256,7 @@ def _settle(pid: int) -> None:
 def measure(nodes: int, jobs: int, commands: list[str], ways: list[str]) -> list[dict[str, Any]]:
     names = [f"{NAMESPACE}/waits-{int(jobs * place):05}" for place in ASKED]
     rows = []
-    with cluster(nodes, jobs) as kubeconfig:
+    with cluster("bench.answers", "--nodes", str(nodes), "--jobs", str(jobs)) as kubeconfig:
         for command in commands if "alone" in ways else ():
             costs = [question(command, name, kubeconfig) for name in names]
             for name, cost in zip(names, costs, strict=True):
@@ -322,6 +264,7 @@ def measure(nodes: int, jobs: int, commands: list[str], ways: list[str]) -> list
             rows.append(_row(nodes, jobs, command, "alone", [(cost.cpu, cost.passed) for cost in costs]))
         if "web" in ways:
             with web(kubeconfig) as (pid, address):
+                _settle(pid)
                 for command in commands:
                     found = []
                     for name in names:
@@ -360,7 +303,7 @@ def main() -> None:
     parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.serve is not None:
-        serve(given.serve, given.nodes, given.jobs)
+        serve(given.serve, fill, given.nodes, given.jobs)
         return
     sizes = [size for size in SIZES if given.nodes in (None, size[0])] or [(given.nodes, given.jobs)]
     rows = []

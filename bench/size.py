@@ -15,14 +15,14 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 import time
 import urllib.request
 from pathlib import Path
 
 from tests.support.real.processes import free_port
 
-from bench.web import ask, memory_mb
+from bench.served import ask, cluster
+from bench.web import memory_mb
 
 SIZES = ((100, 1_000), (1_000, 10_000), (5_000, 50_000))
 SETTLE_S, IDLE_S = 20.0, 30.0
@@ -98,21 +98,11 @@ def main() -> None:
     options = parser.parse_args()
     results = []
     for nodes, pods in (size for size in SIZES if options.nodes in (None, size[0])):
-        with tempfile.TemporaryDirectory() as name:
-            folder = Path(name)
-            sizes = ["--nodes", str(nodes), "--pods", str(pods)]
-            serve = [sys.executable, "-m", "bench.web", "--serve", name, *sizes]
-            with subprocess.Popen(serve, stdin=subprocess.PIPE) as server:
-                try:
-                    while not (folder / "kubeconfig").exists():
-                        assert server.poll() is None
-                        time.sleep(0.1)
-                    ports = free_port(), free_port()
-                    lease = ["--no-leader-elect", "--lease-duration", "300"]  # the server shares the cores
-                    run = measure(["run", *lease, "--http-port", str(ports[0])], folder, ports[0])
-                    web = measure(["web", "--anonymous", "--port", str(ports[1])], folder, ports[1])
-                finally:
-                    server.kill()
+        with cluster("bench.web", "--nodes", str(nodes), "--pods", str(pods)) as kubeconfig:
+            ports = free_port(), free_port()
+            lease = ["--no-leader-elect", "--lease-duration", "300"]  # the server shares the cores
+            run = measure(["run", *lease, "--http-port", str(ports[0])], kubeconfig.parent, ports[0])
+            web = measure(["web", "--anonymous", "--port", str(ports[1])], kubeconfig.parent, ports[1])
         results.append({"nodes": nodes, "pods": pods, "run": run, "web": web})
         print(results[-1], flush=True)
     print(json.dumps(results))
