@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.support.live import NAMESPACE, OUR_CRDS, Live, bound, connected, scheduling
 
-from maar.controller.history.lives import Life, Lives, Moment
+from maar.controller.history.lives import Life, LifeMoment, Lives
 from maar.controller.scheduler import Scheduler
 from maar.embedded.parts.jobs import Jobs
 from maar.embedded.parts.kubelets import RUNTIME, Kubelets
@@ -21,7 +21,7 @@ from maar.history.store import Store
 from maar.kube.kinds import volcano_podgroup
 from maar.kube.wire.api_resources import PODS
 
-BEGUN, STARTED, EVICTED, LEFT, ENDED = Moment.BEGUN, Moment.STARTED, Moment.EVICTED, Moment.LEFT, Moment.ENDED
+BEGUN, STARTED, EVICTED, ENDED = LifeMoment.BEGUN, LifeMoment.STARTED, LifeMoment.EVICTED, LifeMoment.ENDED
 
 
 @pytest.fixture
@@ -36,14 +36,14 @@ class Heard:
     """A listener: what happened to each job, without what happens again and again."""
 
     def __init__(self, scheduler: Scheduler) -> None:
-        self.moments: dict[str, list[Moment]] = defaultdict(list)
+        self.moments: dict[str, list[LifeMoment]] = defaultdict(list)
         self.lives = Lives(scheduler.picture)
         self.lives.listeners.append(self)
         scheduler.loop.on_cycle.append(self.lives.on_cycle)
 
-    def __call__(self, moment: Moment, life: Life, now: float) -> None:
+    def __call__(self, moment: LifeMoment, life: Life, now: float) -> None:
         assert life.since <= now
-        if moment is not Moment.RESIZED:
+        if moment is not LifeMoment.RESIZED:
             self.moments[life.job.key.partition("/")[2]].append(moment)
 
 
@@ -53,7 +53,7 @@ async def finish(live: Live, name: str) -> None:
 
 def test_lives_of_gangs_and_single_pods(kubeconfig: Path) -> None:
     async def story(live: Live, heard: Heard) -> None:
-        async def until(job: str, *moments: Moment) -> None:
+        async def until(job: str, *moments: LifeMoment) -> None:
             await live.eventually(lambda: heard.moments[job] == [*moments], f"{job}: {moments}")
 
         await live.gang("study", 2, gpu=2)

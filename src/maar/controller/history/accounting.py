@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from maar.controller.history.lives import ACCOUNT, FINISHED, Life, Lives, Moment
+from maar.controller.history.lives import ACCOUNT, FINISHED, Life, Lives, LifeMoment
 from maar.controller.snapshots.cycle import Cycle
 from maar.history.history import History
 from maar.history.records import RUNS, Event, EventKind
@@ -71,7 +71,7 @@ class Accounting:
         self._begun = True
         for key, life in self._lives.there.items():
             with self._picture.problems.isolated(ACCOUNT, key):
-                self.on_moment(Moment.BEGUN, life, cycle.now)
+                self.on_moment(LifeMoment.BEGUN, life, cycle.now)
         uids = {account.first.uid for account in self._accounts.values()}
         for last in self._history.unfinished():
             if last.uid not in uids and not _is_there(last, cycle):
@@ -87,7 +87,7 @@ class Accounting:
             happened = {"kind": EventKind.ENDED, "at": at, "before": before, "after": 0, "attained": None}
             self._history.record(msgspec.structs.replace(last, **happened, how=end.how, id=0))
 
-    def on_moment(self, moment: Moment, life: Life, now: float) -> None:
+    def on_moment(self, moment: LifeMoment, life: Life, now: float) -> None:
         account = self._accounts.get(life)
         if account is None:
             if not self._begun or not _has_account(life):
@@ -139,7 +139,7 @@ class Accounting:
         self._history.record(msgspec.structs.replace(account.first, **happened, gpus_per_worker=gpus, how=life.how))
 
 
-def _event_of(account: JobAccount, life: Life, moment: Moment) -> EventKind | None:
+def _event_of(account: JobAccount, life: Life, moment: LifeMoment) -> EventKind | None:
     """What is to be recorded: how a job differs from its last recorded event."""
     before, after, is_elastic = account.workers, life.workers, life.sized is not None
     if life.how:
@@ -147,7 +147,7 @@ def _event_of(account: JobAccount, life: Life, moment: Moment) -> EventKind | No
     if after and not before:
         return EventKind.STARTED
     if before and not after:
-        was_evicted = moment is Moment.EVICTED
+        was_evicted = moment is LifeMoment.EVICTED
         return EventKind.SUSPENDED if is_elastic else EventKind.EVICTED if was_evicted else EventKind.STOPPED
     return EventKind.RESIZED if after != before and is_elastic else None
 

@@ -34,7 +34,7 @@ WAITING = {Status.PENDING, Status.NOMINATED, Status.BLOCKED}
 FINISHED = {Status.SUCCEEDED, Status.FAILED}
 
 
-class Moment(enum.Enum):
+class LifeMoment(enum.Enum):
     """What happens to a job."""
 
     BEGUN = enum.auto()
@@ -84,7 +84,7 @@ class Life(msgspec.Struct, eq=False, weakref=True):
         return self.job.uid == job.uid if sized is None else self.uid == sized.item.metadata.uid
 
 
-Listener = Callable[[Moment, Life, float], None]
+Listener = Callable[[LifeMoment, Life, float], None]
 """Takes a moment of a life, and the time at which it became known."""
 
 
@@ -140,13 +140,13 @@ class Lives:
         if sized is not None:
             life.sized, life.owner = sized, (sized.item.metadata.name, sized.item.metadata.uid)
         if is_new:
-            self._tell(Moment.BEGUN, life, now)
+            self._tell(LifeMoment.BEGUN, life, now)
         if sized is not None and job.elastic is not None:
             self._see_size(life, sized, job.elastic, now, is_new)
         elif life.sized is None:
             self._see_gang(life, now)
         elif life.how or not self._has_ended(life, now):  # it is not elastic any more
-            self._tell(Moment.RESIZED, life, now)
+            self._tell(LifeMoment.RESIZED, life, now)
 
     def _see_size(self, life: Life, sized: ElasticJob, elastic: Elastic, now: float, is_new: bool) -> None:
         at, workers, bound, past = now, life.workers, life.bound, elastic.past
@@ -174,7 +174,7 @@ class Lives:
         if (life := self.there.pop(key, None)) is None:
             return
         life.tasks = ()
-        self._tell(Moment.RESIZED, life, now)
+        self._tell(LifeMoment.RESIZED, life, now)
         if replaced and life.sized is None:
             self._end(life, DELETED, now, now)
         elif follow and not life.how:
@@ -220,18 +220,18 @@ class Lives:
             life.since = max(at, life.since)
         if workers and not before:
             life.how, life.evicted = "", False
-            self._tell(Moment.STARTED, life, now)
+            self._tell(LifeMoment.STARTED, life, now)
         elif before and not workers:
-            self._tell(Moment.EVICTED if life.evicted else Moment.LEFT, life, now)
+            self._tell(LifeMoment.EVICTED if life.evicted else LifeMoment.LEFT, life, now)
         elif workers:
-            self._tell(Moment.RESIZED, life, now)
+            self._tell(LifeMoment.RESIZED, life, now)
 
     def _end(self, life: Life, how: str, at: float, now: float) -> None:
         if not life.how:
             life.how, life.workers, life.since = how, 0, at
-            self._tell(Moment.ENDED, life, now)
+            self._tell(LifeMoment.ENDED, life, now)
 
-    def _tell(self, moment: Moment, life: Life, now: float) -> None:
+    def _tell(self, moment: LifeMoment, life: Life, now: float) -> None:
         for listener in self.listeners:
             listener(moment, life, now)
 

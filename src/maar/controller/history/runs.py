@@ -13,7 +13,7 @@ import msgspec
 
 from maar.controller.history.accounting import accelerator_of
 from maar.controller.history.knowledge import stated_category
-from maar.controller.history.lives import Life, Moment
+from maar.controller.history.lives import Life, LifeMoment
 from maar.forecast.arrivals import Asked, asked_by
 from maar.forecast.start import StartState, begin
 from maar.history.history import History
@@ -52,15 +52,15 @@ class Runs:
         self._history = history
         self._runs: WeakKeyDictionary[Life, Run] = WeakKeyDictionary()
 
-    def on_moment(self, moment: Moment, life: Life, now: float) -> None:
+    def on_moment(self, moment: LifeMoment, life: Life, now: float) -> None:
         job, tasks, run = life.job, life.tasks, self._runs.get(life)
-        if moment is Moment.ENDED:
+        if moment is LifeMoment.ENDED:
             if run is not None:
                 self._end(self._runs.pop(life), life, now)
             return
         found = begin(job, tasks, now, stated_category(self._picture, job.key))
         if run is None:
-            if life.how or (moment is Moment.BEGUN and found.state is StartState.OVER):
+            if life.how or (moment is LifeMoment.BEGUN and found.state is StartState.OVER):
                 return
             run = self._runs[life] = Run(accelerator_of(tasks))
         run.count(now)
