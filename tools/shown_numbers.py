@@ -143,6 +143,7 @@ QUOTES = (
     quote("reports.md", "for up to {} sizes", report.SIZES),
     quote("reports.md", "A list of up to {} such objects", routes.MANY),
     quote("reports.md", "all together {} and {}.", HTTP.measurements.per_second, HTTP.reads.per_second),
+    quote("reports.md", "it has more than {} MiB", HTTP.body / MIB),
     quote("reports.md", "may send {} unknown tokens", HTTP.bad_tokens_each.burst),
     quote("reports.md", "returns the newest {} measurements", history.SHOWN),
     # HTTP of the scheduler
@@ -150,7 +151,7 @@ QUOTES = (
     quote("metrics.md", "connections of one client | {} |", HTTP.connections_each),
     quote("metrics.md", "requests a second of one client | {}, {} at once |", *both(HTTP.requests_each)),
     quote("metrics.md", "requests a second of all clients | {} |", HTTP.requests.per_second),
-    quote("metrics.md", "| {} KiB, {} KiB, {} KiB |", HTTP.head / KIB, answers.LONGEST_TARGET / KIB, HTTP.body / KIB),
+    quote("metrics.md", "| {} KiB, {} KiB, {} MiB |", HTTP.head / KIB, answers.LONGEST_TARGET / KIB, HTTP.body / MIB),
     quote("metrics.md", "requests that are arriving | {} MiB |", HTTP.bodies / MIB),
     quote("metrics.md", "an unused connection | {} s |", HTTP.idle_seconds),
     quote("metrics.md", "has not answered for {} s", HTTP.hung_seconds),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -49,7 +50,7 @@ def address(tmp_path: Path) -> str:
 
 
 async def post(session: ClientSession, body: Any, url: str = URL, **more: Any) -> tuple[int, Any]:
-    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    data = io.BytesIO(body) if isinstance(body, bytes) else json.dumps(body).encode()
     async with session.post(url, data=data, **more) as answer:
         return answer.status, await answer.json()
 
