@@ -11,7 +11,7 @@ import contextlib
 import logging
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -65,6 +65,9 @@ KINDS = {
     ".txt": "text/plain; charset=utf-8",
     ".woff2": "font/woff2",
 }
+INDEX, MODULES = "/index.html", b"  <!-- modules -->\n"
+"""What is served at the root, and the line of it in whose place all modules are named but the first, which it loads."""
+MAIN = "/js/main.js"
 NOT_FOUND = "/not-found.html"
 """What a browser shows at a path that does not exist; other clients get JSON."""
 METRICS = "/metrics"
@@ -82,7 +85,7 @@ class Site:
         self._guard = guard
         self._routes = [(route, _pattern(PREFIX + route.path)) for route in ROUTES]
         self._document = msgspec.json.encode(document())
-        self._files = _files(page)
+        self._files = files_of(page)
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
         """One request. Whatever happens, the answer is JSON without the details of a bug."""
@@ -235,16 +238,23 @@ class Site:
 
     def _file(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
         _only(request, "GET", "HEAD")
-        found, status = self._files.get("/index.html" if path == "/" else path), 200
+        found, status = self._files.get(INDEX if path == "/" else path), 200
         if found is None or path == NOT_FOUND:
             found, status = self._files.get(NOT_FOUND), 404
             if found is None or "text/html" not in request.headers.get("Accept", ""):
                 raise Refused(404, f"no such path; the API is described at {PREFIX}{OPENAPI}")
         headers = {**HEADERS, "Cache-Control": "no-cache", "Content-Type": KINDS[found.suffix]}
-        return web.Response(status=status, body=found.read_bytes(), headers=headers)
+        return web.Response(status=status, body=content(found, self._files), headers=headers)
 
 
-def _files(page: Path) -> dict[str, Path]:
+def content(file: Path, files: Iterable[str]) -> bytes:
+    """What is sent of a file of the page: a browser fetches all modules at once, because its index names them."""
+    modules = sorted(name[1:] for name in files if name.endswith(".js") and name != MAIN)
+    links = "".join(f'  <link rel="modulepreload" href="{name}">\n' for name in modules)
+    return file.read_bytes().replace(MODULES, links.encode()) if file.suffix == ".html" else file.read_bytes()
+
+
+def files_of(page: Path) -> dict[str, Path]:
     """The files of the page by their path; nothing else can be read."""
     if not page.is_dir():
         return {}
