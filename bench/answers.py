@@ -33,7 +33,8 @@ from typing import Any, NamedTuple
 import yaml
 
 from bench import backlog
-from bench.size import TICKS, family
+from bench.processes import TICKS
+from bench.size import family
 from bench.web import CRDS, ask
 from maar.embedded.objects.kinds import NODES, PODS, PRIORITY_CLASSES, Kind
 from maar.embedded.server import EmbeddedServer

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import os
 import re
 import subprocess
 import sys
@@ -22,12 +21,12 @@ from pathlib import Path
 
 from tests.support.real.processes import free_port
 
-from bench.web import ask, memory_mb
+from bench.processes import TICKS, memory_mb
+from bench.web import ask
 
 SIZES = ((100, 1_000), (1_000, 10_000), (5_000, 50_000))
 SETTLE_S, IDLE_S = 20.0, 30.0
 """Time for the first writes, and then to look at the CPU of a cluster where nothing happens. Tuned by hand."""
-TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def family(pid: int) -> list[int]:

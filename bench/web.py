@@ -21,6 +21,7 @@ from typing import Any
 
 import yaml
 
+from bench.processes import memory_mb
 from maar.embedded.objects.kinds import NODES, PODS
 from maar.embedded.server import EmbeddedServer
 
@@ -80,11 +81,6 @@ def ask(url: str) -> tuple[int, int, float]:
             return error.code, 0, 0.0
     except OSError:
         return 0, 0, 0.0
-
-
-def memory_mb(pid: int, field: str = "VmHWM") -> float:
-    text = Path(f"/proc/{pid}/status").read_text()
-    return int(re.findall(rf"{field}:\s+(\d+) kB", text)[0]) / 1024
 
 
 def main() -> None:
