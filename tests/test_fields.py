@@ -37,9 +37,7 @@ def fields(node: ast.ClassDef) -> list[str]:
 
 
 def test_every_field_is_read() -> None:
-    nodes = [
-        node for file in SOURCES.rglob("*.py") for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
-    ]
+    nodes = [node for file in SOURCES.rglob("*.py") for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))]
     # also by name: as a key, with getattr, in a pattern
     read = {node.attr for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)}
     read |= {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}

@@ -11,7 +11,7 @@ import contextlib
 import logging
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -67,6 +67,7 @@ KINDS = {
 }
 NOT_FOUND = "/not-found.html"
 """What a browser shows at a path that does not exist; other clients get JSON."""
+MODULES = b"<!-- modules -->\n"
 METRICS = "/metrics"
 """For every user that the API server knows: it has queues and no jobs."""
 LOOK = 60.0
@@ -82,7 +83,7 @@ class Site:
         self._guard = guard
         self._routes = [(route, _pattern(PREFIX + route.path)) for route in ROUTES]
         self._document = msgspec.json.encode(document())
-        self._files = _files(page)
+        self._files = files_of(page)
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
         """One request. Whatever happens, the answer is JSON without the details of a bug."""
@@ -241,10 +242,16 @@ class Site:
             if found is None or "text/html" not in request.headers.get("Accept", ""):
                 raise Refused(404, f"no such path; the API is described at {PREFIX}{OPENAPI}")
         headers = {**HEADERS, "Cache-Control": "no-cache", "Content-Type": KINDS[found.suffix]}
-        return web.Response(status=status, body=found.read_bytes(), headers=headers)
+        return web.Response(status=status, body=read_file(found, self._files), headers=headers)
 
 
-def _files(page: Path) -> dict[str, Path]:
+def read_file(file: Path, files: Iterable[str]) -> bytes:
+    """A file of the page as it is served: HTML names all modules, so that browsers fetch them at once."""
+    links = "".join(f'<link rel="modulepreload" href="{name[1:]}">\n' for name in files if name.endswith(".js"))
+    return file.read_bytes().replace(MODULES, links.encode())
+
+
+def files_of(page: Path) -> dict[str, Path]:
     """The files of the page by their path; nothing else can be read."""
     if not page.is_dir():
         return {}
