@@ -30,7 +30,7 @@ import yaml
 from tests.support.patience import wait_until
 
 from bench import backlog, processes
-from bench.size import TICKS, family
+from bench.size import family
 from bench.web import CRDS
 from maar.embedded.objects.kinds import NODES, PODS, PRIORITY_CLASSES, Kind
 from maar.embedded.server import EmbeddedServer
@@ -250,7 +250,7 @@ class Meter:
             try:
                 if b"maar.web.forecasting" not in Path(f"/proc/{pid}/cmdline").read_bytes():
                     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-                    found[pid] = sum(map(int, fields[11:13])) / TICKS
+                    found[pid] = sum(map(int, fields[11:13])) / processes.TICKS
             except OSError:
                 continue  # it has just ended
         return found

@@ -1,4 +1,5 @@
-"""The processes that benchmarks start: a cluster on an embedded API server, and commands of Maar that read it."""
+"""The processes that benchmarks start (a cluster on an embedded API server, and commands of Maar that read it), and
+what a process has cost so far, as the kernel counts it."""
 
 from __future__ import annotations
 
@@ -22,6 +23,7 @@ T = TypeVar("T")
 PATIENCE = 600.0
 """Seconds: the largest clusters take minutes to be made and read."""
 WEB = ("web", "--port", "0", "--history", "none", "--anonymous")
+TICKS = os.sysconf("SC_CLK_TCK")
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 """An installed Maar has its bytecode."""
 
@@ -85,3 +87,15 @@ def ask(url: str) -> tuple[int, int, float]:
             return error.code, 0, 0.0
     except OSError:
         return 0, 0, 0.0
+
+
+def cpu_seconds(pid: int) -> float:
+    """CPU seconds of a process, without its children."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def memory_mb(pid: int, field: str = "VmHWM") -> float:
+    """Peak memory; with `VmRSS`, memory now."""
+    text = Path(f"/proc/{pid}/status").read_text()
+    return int(re.findall(rf"{field}:\s+(\d+) kB", text)[0]) / 1024

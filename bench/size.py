@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import os
 import re
 import time
 import urllib.request
@@ -20,12 +19,10 @@ from pathlib import Path
 from tests.support.real.processes import free_port
 
 from bench import processes
-from bench.web import memory_mb
 
 SIZES = ((100, 1_000), (1_000, 10_000), (5_000, 50_000))
 SETTLE_S, IDLE_S = 20.0, 30.0
 """Time for the first writes, and then to look at the CPU of a cluster where nothing happens. Tuned by hand."""
-TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def family(pid: int) -> list[int]:
@@ -37,7 +34,7 @@ def family(pid: int) -> list[int]:
 def cpu_seconds(pid: int) -> float:
     """Of a process and of its children that have ended."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return sum(map(int, fields[11:15])) / TICKS
+    return sum(map(int, fields[11:15])) / processes.TICKS
 
 
 def cpu(pid: int) -> float:
@@ -50,7 +47,7 @@ def memory(pid: int, seconds: float) -> float:
     most, end = 0.0, time.monotonic() + seconds
     while time.monotonic() < end:
         with contextlib.suppress(OSError, IndexError):  # a process has just ended
-            most = max(most, sum(map(memory_mb, family(pid))))
+            most = max(most, sum(map(processes.memory_mb, family(pid))))
         time.sleep(0.5)
     return most
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import sys
 import time
 from pathlib import Path
@@ -65,11 +64,6 @@ def fill(server: EmbeddedServer, nodes: int, pods: int) -> None:
             server.api.create(PODS, "default", {"metadata": metadata, "spec": spec})
 
 
-def memory_mb(pid: int, field: str = "VmHWM") -> float:
-    text = Path(f"/proc/{pid}/status").read_text()
-    return int(re.findall(rf"{field}:\s+(\d+) kB", text)[0]) / 1024
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nodes", type=int, default=5000)
@@ -87,7 +81,7 @@ def measure(kubeconfig: Path, pods: int) -> None:
     begun = time.perf_counter()
     with processes.web(kubeconfig) as (pid, base):
         ready = time.perf_counter() - begun
-        after = memory_mb(pid)
+        after = processes.memory_mb(pid)
         print(f"ready after {ready:.1f} s with {after:.0f} MB")
         seconds: dict[str, float] = {}
         waiting = f"jobs/default/train-{pods // GANG - 1:05}"
@@ -96,10 +90,10 @@ def measure(kubeconfig: Path, pods: int) -> None:
             assert 200 == status, (path, status)
             seconds[path] = round(took, 3)
             print(f"{path:36} {took:7.3f} s {size:10,d} bytes")
-        most = memory_mb(pid)
+        most = processes.memory_mb(pid)
         result = {
             "memory_mb": round(most),
-            "resident_mb": round(memory_mb(pid, "VmRSS")),
+            "resident_mb": round(processes.memory_mb(pid, "VmRSS")),
             "ready_s": round(ready, 1),
             "seconds": seconds,
             "ok": most < LIMIT_MB,

@@ -35,10 +35,9 @@ from maar.model import loads, text
 from maar.shards import map as shard_map
 from maar.shards import slots
 from maar.web import authentication
-from maar.web.api import limits as web
+from maar.web import limits as http
 from maar.web.api import mirror, queries, question, recordings, writing
 from maar.web.front import answers, routes
-from maar.web.front import limits as front
 from maar.web.workers import pool
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -48,8 +47,7 @@ KIB, MIB = 1024, 1024 * 1024
 LEASE = run.LEASE_SECONDS
 PATIENCE = patience.Patience()
 PACE = informer.InformerPace()
-FRONT = front.FrontLimits()
-WEB = web.ApiLimits()
+HTTP = http.HttpLimits()
 EVENTS = inspect.signature(events.EventWriter).parameters
 SLOTS = inspect.signature(executor.Executor).parameters["in_flight"].default
 
@@ -71,7 +69,7 @@ def quote(page: str, words: str, *numbers: float) -> Quote:
     return Quote(page, words, numbers)
 
 
-def both(rate: front.Rate) -> tuple[float, float]:
+def both(rate: http.Rate) -> tuple[float, float]:
     """Per second, and at once."""
     return rate.per_second, rate.burst
 
@@ -144,41 +142,42 @@ QUOTES = (
     quote("reports.md", "sends the newest {} reports again", report.WAITING),
     quote("reports.md", "for up to {} sizes", report.SIZES),
     quote("reports.md", "A list of up to {} such objects", routes.MANY),
-    quote("reports.md", "all together {} and {}.", FRONT.measurements.per_second, FRONT.reads.per_second),
-    quote("reports.md", "may send {} unknown tokens", FRONT.bad_tokens_each.burst),
+    quote("reports.md", "all together {} and {}.", HTTP.measurements.per_second, HTTP.reads.per_second),
+    quote("reports.md", "it has more than {} MiB", HTTP.body / MIB),
+    quote("reports.md", "may send {} unknown tokens", HTTP.bad_tokens_each.burst),
     quote("reports.md", "returns the newest {} measurements", history.SHOWN),
     # HTTP of the scheduler
-    quote("metrics.md", "connections to one address of Maar | {} |", FRONT.connections),
-    quote("metrics.md", "connections of one client | {} |", FRONT.connections_each),
-    quote("metrics.md", "requests a second of one client | {}, {} at once |", *both(FRONT.requests_each)),
-    quote("metrics.md", "requests a second of all clients | {} |", FRONT.requests.per_second),
-    quote("metrics.md", "| {} KiB, {} KiB, {} KiB |", FRONT.head / KIB, answers.LONGEST_TARGET / KIB, FRONT.body / KIB),
-    quote("metrics.md", "requests that are arriving | {} MiB |", FRONT.bodies / MIB),
-    quote("metrics.md", "an unused connection | {} s |", FRONT.idle_seconds),
-    quote("metrics.md", "has not answered for {} s", FRONT.hung_seconds),
-    quote("reports.md", "may send {} measurements a second ({} at once)", *both(FRONT.measurements_each)),
+    quote("metrics.md", "connections to one address of Maar | {} |", HTTP.connections),
+    quote("metrics.md", "connections of one client | {} |", HTTP.connections_each),
+    quote("metrics.md", "requests a second of one client | {}, {} at once |", *both(HTTP.requests_each)),
+    quote("metrics.md", "requests a second of all clients | {} |", HTTP.requests.per_second),
+    quote("metrics.md", "| {} KiB, {} KiB, {} MiB |", HTTP.head / KIB, answers.LONGEST_TARGET / KIB, HTTP.body / MIB),
+    quote("metrics.md", "requests that are arriving | {} MiB |", HTTP.bodies / MIB),
+    quote("metrics.md", "an unused connection | {} s |", HTTP.idle_seconds),
+    quote("metrics.md", "has not answered for {} s", HTTP.hung_seconds),
+    quote("reports.md", "may send {} measurements a second ({} at once)", *both(HTTP.measurements_each)),
     quote("reports.md", "believes the answer for {} s", authentication.SECONDS),
     # HTTP of `maar web`
-    quote("web.md", "| connections | {} |", WEB.connections),
-    quote("web.md", "connections of one address | {} |", WEB.connections_each),
-    quote("web.md", "requests a second of one address | {}, {} at once |", *both(WEB.requests_each)),
-    quote("web.md", "requests a second of one user | {}, {} at once |", *both(WEB.requests)),
-    quote("web.md", "body of a request | {} MiB, {} s |", WEB.body / MIB, WEB.body_seconds),
-    quote("web.md", "being answered | {} MiB, {} MiB of one user |", WEB.bodies / MIB, WEB.bodies_each / MIB),
-    quote("web.md", "questions at once | {}, of different users |", WEB.computing_at_once),
-    quote("web.md", "questions that wait | {}, {} of one user |", WEB.computing_waiting, WEB.computing_waiting_each),
-    quote("web.md", "| {} s at once, {} s more each second |", WEB.computing.burst, WEB.computing.per_second),
+    quote("web.md", "| connections | {} |", HTTP.connections),
+    quote("web.md", "connections of one address | {} |", HTTP.connections_each),
+    quote("web.md", "requests a second of one address | {}, {} at once |", *both(HTTP.requests_each)),
+    quote("web.md", "requests a second of one user | {}, {} at once |", *both(HTTP.user_requests)),
+    quote("web.md", "body of a request | {} MiB, {} s |", HTTP.body / MIB, HTTP.body_seconds),
+    quote("web.md", "being answered | {} MiB, {} MiB of one user |", HTTP.bodies / MIB, HTTP.bodies_each / MIB),
+    quote("web.md", "questions at once | {}, of different users |", HTTP.computing_at_once),
+    quote("web.md", "questions that wait | {}, {} of one user |", HTTP.computing_waiting, HTTP.computing_waiting_each),
+    quote("web.md", "| {} s at once, {} s more each second |", HTTP.computing.burst, HTTP.computing.per_second),
     quote("web.md", "memory of a question | {} MiB of address space |", pool.MEMORY / MIB),
     quote("web.md", "time for a question | {} s |", pool.SECONDS),
     quote("web.md", "edits of a question | {} |", question.MOST_EDITS),
     quote("web.md", "controllers would create | {} |", question.MOST_PODS),
     quote("web.md", "namespaces of manifests that are asked for | {} |", question.MOST_NAMESPACES),
     quote("web.md", "manifests of one submission | {} |", writing.MOST),
-    quote("web.md", "writes at once | {}, {} of one user |", WEB.writes, WEB.writes_each),
-    quote("web.md", "| streams | {}, {} of one user |", WEB.streams, WEB.streams_each),
+    quote("web.md", "writes at once | {}, {} of one user |", HTTP.writes, HTTP.writes_each),
+    quote("web.md", "| streams | {}, {} of one user |", HTTP.streams, HTTP.streams_each),
     quote("web.md", "items of one answer | {} |", queries.MOST),
     quote("api.md", "A question may have {} edits, {} pods", question.MOST_EDITS, question.MOST_PODS),
-    quote("api.md", "each user has {} seconds at once", WEB.computing.burst),
+    quote("api.md", "each user has {} seconds at once", HTTP.computing.burst),
     quote("api.md", "The newest {} cycles are kept", recordings.CYCLES),
     quote("api.md", "A cycle with more than {} MiB", recordings.FRAME / MIB),
     quote("api.md", "The last {} that would move something are kept", mirror.KEPT),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from maar.history.history import History
 from maar.web.addresses import Address
-from maar.web.front.limits import FrontLimits
+from maar.web.limits import HttpLimits
 from maar.web.messages import Review, Reviewed
 from maar.web.reviews import Reviews
 from maar.web.server import HttpSources, Server, groups_at
@@ -62,7 +62,7 @@ async def fronting(
     history: History | None = None,
     tokens: Tokens | Reviews | None = None,
     token_file: Path | None = None,
-    limits: FrontLimits | None = None,
+    limits: HttpLimits | None = None,
     scheduler: Scheduler | None = None,
     address: Address = Address("127.0.0.1", 0),  # noqa: B008
     health: Address | None = None,

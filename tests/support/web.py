@@ -24,11 +24,12 @@ from maar.kube.wire.api_resources import PODS
 from maar.web.addresses import Address
 from maar.web.api.certificate import Certificate
 from maar.web.api.desk import Api1
-from maar.web.api.limits import ApiLimits, Guard
+from maar.web.api.guard import Guard
 from maar.web.api.main import WebOptions, answering
 from maar.web.api.mirror import Mirror
 from maar.web.api.server import serving
 from maar.web.forecasting.keeper import ForecastPace, Keeper
+from maar.web.limits import HttpLimits
 from maar.web.workers.pool import WorkerPool
 
 MINE, THEIRS = "mine", "aq7hidden"
@@ -159,7 +160,7 @@ async def gang(
 async def webbing(
     tmp_path: Path,
     *,
-    limits: ApiLimits | None = None,
+    limits: HttpLimits | None = None,
     anonymous: bool = False,
     writes: bool = False,
     certificate: Certificate | None = None,

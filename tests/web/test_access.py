@@ -13,8 +13,8 @@ from tests.support.front import TEAM, Tokens, bearer, fronting, token
 from tests.support.patience import until
 
 from maar.history.history import History
-from maar.web.front.limits import FrontLimits, Rate
 from maar.web.front.routes import MEASUREMENTS
+from maar.web.limits import HttpLimits, Rate
 
 GOOD = {"epoch": 3, "seconds": 61.5, "workers": 4}
 OTHER = "system:serviceaccount:other:default"
@@ -22,7 +22,7 @@ Send = Callable[..., Awaitable[tuple[int, dict[str, str]]]]
 Story = Callable[[Send, Tokens], Awaitable[None]]
 
 
-def told(tmp_path: Path, story: Story, token_file: Path | None = None, limits: FrontLimits | None = None) -> None:
+def told(tmp_path: Path, story: Story, token_file: Path | None = None, limits: HttpLimits | None = None) -> None:
     async def main() -> None:
         history = History(str(tmp_path / "h.db"))
         history.start()
@@ -104,7 +104,7 @@ def test_junk_does_not_reach_the_api_server_and_keeps_nobody_out(tmp_path: Path)
         assert 202 == (await send(bearer(token()), source="127.0.0.2"))[0]
         assert 202 == (await send(bearer(token())))[0], "known by now, so also from the same address"
 
-    told(tmp_path, story, limits=FrontLimits(bad_tokens_each=Rate(0.001, 5)))
+    told(tmp_path, story, limits=HttpLimits(bad_tokens_each=Rate(0.001, 5)))
 
 
 def test_junk_from_many_addresses_is_limited_too(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_junk_from_many_addresses_is_limited_too(tmp_path: Path) -> None:
         assert 10 == len(tokens.asked)
         assert 202 == (await send(bearer(token())))[0]
 
-    told(tmp_path, story, limits=FrontLimits(reviews=Rate(0.001, 10)))
+    told(tmp_path, story, limits=HttpLimits(reviews=Rate(0.001, 10)))
 
 
 def test_if_the_api_server_cannot_be_asked_clients_retry(tmp_path: Path) -> None:
@@ -188,7 +188,7 @@ def test_measurements_and_reads_of_one_namespace_are_limited(tmp_path: Path) -> 
         assert 202 == (await send(bearer(token(OTHER)), "other"))[0]
         assert 200 == (await send(bearer(token(OTHER)), "other", "GET"))[0]
 
-    told(tmp_path, story, limits=FrontLimits(measurements_each=Rate(0.001, 2), reads_each=Rate(0.001, 1)))
+    told(tmp_path, story, limits=HttpLimits(measurements_each=Rate(0.001, 2), reads_each=Rate(0.001, 1)))
 
 
 def test_clients_with_one_new_token_cause_one_question(tmp_path: Path) -> None:

@@ -23,9 +23,9 @@ from tests.support.patience import PATIENCE, until, wait_until
 from maar.history.history import History
 from maar.web.addresses import Address, CannotServe, listening, read_address
 from maar.web.front.hosts import is_loopback, is_misled
-from maar.web.front.limits import FrontLimits, Rate, client
 from maar.web.front.main import LINES, LONGEST_LINE, Log
 from maar.web.front.routes import HEALTH, MEASUREMENTS, PAGES
+from maar.web.limits import HttpLimits, Rate, client
 from maar.web.messages import LogLine
 from maar.web.server import Server
 
@@ -89,7 +89,7 @@ def blocking_get(url: str) -> tuple[int, str]:
 
 def told(
     story: Callable[[Server], Awaitable[None]],
-    limits: FrontLimits | None = None,
+    limits: HttpLimits | None = None,
     scheduler: Scheduler | None = None,
     history: History | None = None,
 ) -> None:
@@ -159,7 +159,7 @@ def test_a_page_is_kept_for_a_second_for_all_clients() -> None:
         seconds = asyncio.get_running_loop().time() - begun
         assert scheduler.pages <= 2 + seconds
 
-    told(story, FrontLimits(requests_each=Rate(1e6, 1e6)), scheduler)
+    told(story, HttpLimits(requests_each=Rate(1e6, 1e6)), scheduler)
 
 
 def test_a_page_that_takes_long_is_kept_for_longer() -> None:
@@ -181,7 +181,7 @@ def test_a_page_that_takes_long_is_kept_for_longer() -> None:
             assert 200 == await one.status("/metrics")
         assert 1 == scheduler.pages
 
-    told(story, FrontLimits(requests_each=Rate(1e6, 1e6), requests=Rate(1e6, 1e6)), scheduler)
+    told(story, HttpLimits(requests_each=Rate(1e6, 1e6), requests=Rate(1e6, 1e6)), scheduler)
 
 
 def test_a_hung_scheduler_is_not_healthy() -> None:
@@ -197,7 +197,7 @@ def test_a_hung_scheduler_is_not_healthy() -> None:
 
         assert "the scheduler has not answered for " in wait_until(refused)
 
-    told(story, FrontLimits(hung_seconds=1.5))
+    told(story, HttpLimits(hung_seconds=1.5))
 
 
 # -- the process
@@ -249,7 +249,7 @@ def test_requests_of_one_address_are_limited_and_health_is_not() -> None:
         other = await Client.to(server, source="127.0.0.2")
         assert 200 == await other.status("/metrics")
 
-    told(story, FrontLimits(requests_each=Rate(0.001, 3)))
+    told(story, HttpLimits(requests_each=Rate(0.001, 3)))
 
 
 def test_requests_of_all_addresses_are_limited() -> None:
@@ -261,7 +261,7 @@ def test_requests_of_all_addresses_are_limited() -> None:
             assert 200 == await one.status("/healthz")
         assert [200, 200, 200, 429, 429] == statuses
 
-    told(story, FrontLimits(requests=Rate(0.001, 3)))
+    told(story, HttpLimits(requests=Rate(0.001, 3)))
 
 
 def test_two_thousand_connections_keep_nobody_out() -> None:
@@ -310,7 +310,7 @@ def test_connections_of_one_address_are_limited() -> None:
             assert await each.is_closed()
         assert 200 == await other.status("/healthz"), "another address is not touched"
 
-    told(story, FrontLimits(connections_each=3))
+    told(story, HttpLimits(connections_each=3))
 
 
 @pytest.mark.parametrize(
@@ -329,7 +329,7 @@ def test_slow_clients_are_cut(sent: str, status: int) -> None:
         silent = await Client.to(server)
         assert await silent.is_closed()
 
-    told(story, FrontLimits(head_seconds=0.1, body_seconds=0.1))
+    told(story, HttpLimits(head_seconds=0.1, body_seconds=0.1))
 
 
 def test_clients_that_do_not_read_cost_no_memory() -> None:
@@ -449,7 +449,7 @@ def test_what_is_no_request_gets_one_answer_and_ends_the_connection(before: str,
             assert 200 == await (await Client.to(server)).status("/healthz")
 
     history = History(str(tmp_path / "history.db"))
-    told(story, FrontLimits(requests=Rate(1e6, 1e6), requests_each=Rate(1e6, 1e6)), history=history)
+    told(story, HttpLimits(requests=Rate(1e6, 1e6), requests_each=Rate(1e6, 1e6)), history=history)
 
 
 @pytest.mark.parametrize("before", ["", LINE + "\r\n"])
@@ -463,7 +463,7 @@ def test_a_whole_request_that_is_refused_leaves_the_connection_open(before: str,
             assert 200 == await one.status("/healthz"), name
 
     history = History(str(tmp_path / "history.db"))
-    told(story, FrontLimits(requests=Rate(1e6, 1e6), requests_each=Rate(1e6, 1e6)), history=history)
+    told(story, HttpLimits(requests=Rate(1e6, 1e6), requests_each=Rate(1e6, 1e6)), history=history)
 
 
 @pytest.mark.parametrize("before", ["", LINE + "\r\n"])
@@ -474,7 +474,7 @@ def test_what_does_not_arrive_in_time_is_refused_once(sent: str, before: str) ->
         one.send(before + sent)
         assert ([200, 408] if before else [408]) == await _rest(one)
 
-    told(story, FrontLimits(head_seconds=0.1, body_seconds=0.1))
+    told(story, HttpLimits(head_seconds=0.1, body_seconds=0.1))
 
 
 def test_a_flood_in_one_piece_ends_with_the_first_refusal() -> None:
@@ -538,7 +538,7 @@ def test_thousands_of_requests_in_one_piece_are_answered_in_turns(
                 assert 200 == (await other.answer())[0]
         assert body in seen[0].decode()
 
-    told(story, FrontLimits(requests=Rate(1, many)))
+    told(story, HttpLimits(requests=Rate(1, many)))
     assert [] == [record.getMessage()[:200] for record in caplog.records]
 
 
@@ -547,7 +547,7 @@ def test_unknown_paths_count_as_requests() -> None:
         one = await Client.to(server)
         assert [404, 404, 429] == [await one.status(path) for path in ("/a", "/b", "/c")]
 
-    told(story, FrontLimits(requests_each=Rate(0.01, 2)))
+    told(story, HttpLimits(requests_each=Rate(0.01, 2)))
 
 
 def test_what_it_logs_is_short_and_rare() -> None:

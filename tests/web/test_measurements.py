@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -15,10 +16,10 @@ from tests.support.patience import until
 
 from maar.elastic.steps import Basis
 from maar.history.history import History
-from maar.web.front.limits import FrontLimits
 from maar.web.front.routes import MANY, MEASUREMENTS
+from maar.web.limits import HttpLimits
 
-BODY = FrontLimits().body
+BODY = HttpLimits().body
 GOOD = {"epoch": 3, "seconds": 61.5, "workers": 4}
 URL = "/v1/jobs/team/resnet-1/measurements"
 Story = Callable[[ClientSession, History], Awaitable[None]]
@@ -49,7 +50,7 @@ def address(tmp_path: Path) -> str:
 
 
 async def post(session: ClientSession, body: Any, url: str = URL, **more: Any) -> tuple[int, Any]:
-    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    data = io.BytesIO(body) if isinstance(body, bytes) else json.dumps(body).encode()
     async with session.post(url, data=data, **more) as answer:
         return answer.status, await answer.json()
 

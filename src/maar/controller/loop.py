@@ -214,7 +214,7 @@ class Loop:
             snapshot = await self._without_culprits(error, config, now, standing)
             standing = None if shards is None else shards.standing(snapshot, now)
             taken = await self._decide(snapshot, measured, now, standing)
-        decided = self._brakes.apply(taken.plan, snapshot, now)
+        decided = self._brakes.apply(taken.plan, snapshot, now, standing)
         own = self._cache.own
         if not own.is_all:
             decided = replace(decided, waiting=tuple(w for w in decided.waiting if own.has_job(w.job)))

@@ -135,7 +135,6 @@ async def share(api: Api, scheduler: Scheduler, intents: Intents, options: Optio
 
     def begin() -> None:
         scheduler.outbox.memory.belongs_to(min(shards.holding.epochs))
-        scheduler.brakes.share = lambda: (shards.holding.shards, len(shards.holding.map.members()))
         decides.set()
         scheduler.look_again()
 
@@ -143,7 +142,7 @@ async def share(api: Api, scheduler: Scheduler, intents: Intents, options: Optio
         await decides.wait()
         await scheduler.lead()
 
-    membership = scheduler.membership = Membership(
+    membership = Membership(
         api.while_not(lambda: intents.lost),
         shards,
         candidate,

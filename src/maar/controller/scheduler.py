@@ -14,7 +14,7 @@ from pathlib import Path
 
 from maar.controller.foreign import ForeignBinds
 from maar.controller.history.accounting import Accounting
-from maar.controller.history.gang_accounting import GangAccounting
+from maar.controller.history.lives import Lives
 from maar.controller.history.runs import Runs
 from maar.controller.observer import Observer
 from maar.controller.reporting.pod_counts import MOMENT
@@ -23,7 +23,6 @@ from maar.controller.settings.brakes import Brakes
 from maar.controller.settings.config_file import ConfigFile
 from maar.controller.settings.settings import Settings
 from maar.controller.shards.front import Shards
-from maar.controller.shards.membership import Membership
 from maar.controller.take_over import take_over
 from maar.controller.watching import BoundByAnother, PodMoved, PodNews, Retold
 from maar.controller.writing.outbox import Outbox
@@ -95,8 +94,6 @@ class Scheduler(Observer):
             lambda: settings.pod_events or config.config.pod_events,
             self.loop.trigger,
         )
-        self.membership: Membership | None = None
-        """Which shards this process holds, once it may hold some."""
         self.shards: Shards | None = None
         self.publisher = Publisher(self._writer, config, settings, self._is_first, self._clock, brakes=self.brakes)
         if self._history is not None:
@@ -122,14 +119,13 @@ class Scheduler(Observer):
 
     def _account(self, history: History) -> None:
         """Record in the history what happens to jobs."""
-        accounting = Accounting(self.picture, history, self._clock)
-        history.nodes_of = accounting.nodes_of
+        lives = Lives(self.picture, self._clock)
+        accounting, runs = Accounting(lives, self.picture, history), Runs(self.picture, history)
+        lives.listeners += accounting.on_moment, runs.on_moment
         history.on_ready.append(self.loop.trigger)
-        self.loop.on_cycle.append(accounting.on_cycle)
-        self.loop.on_cycle.append(GangAccounting(self.picture, history).on_cycle)
-        self.loop.on_cycle.append(Runs(self.picture, history).on_cycle)
-        self.outbox.on_given.append(accounting.given)
-        self.outbox.resizes.on_written.append(accounting.wrote)
+        self.loop.on_cycle += lives.on_cycle, accounting.on_cycle
+        self.outbox.on_given.append(lives.bound)
+        self.outbox.resizes.on_written.append(lives.resized)
 
     def _on_pod(self, news: PodNews) -> None:
         match news:

@@ -83,8 +83,8 @@ class History:
         self.restarts = 0
         """How often the database became available again, or the task that writes to it was started again."""
         self._problem = "the database has not answered yet"
-        self.nodes_of: Callable[[str, int], int | None] | None = None
-        """On how many nodes a job (`namespace/name`) runs now, if it has this many workers; None if unknown."""
+        self._places: dict[str, list[str]] = {}
+        """The node of each worker of the jobs that run now."""
         self.on_news: list[Callable[[], None]] = []
         """Called when the model has new data."""
         self.on_ready: list[Callable[[], None]] = []
@@ -151,6 +151,18 @@ class History:
         """Queue the run of a finished job, in the same way."""
         self._put_or_lose(run)
 
+    def runs_on(self, job: str, nodes: list[str]) -> None:
+        """The workers of a job (`namespace/name`) run on these nodes from now on; on none: it does not run."""
+        if nodes:
+            self._places[job] = nodes
+        else:
+            self._places.pop(job, None)
+
+    def nodes_of(self, job: str, workers: int) -> int | None:
+        """On how many nodes a job (`namespace/name`) runs now, if it has this many workers; None if unknown."""
+        nodes = self._places.get(job, [])
+        return len(set(nodes)) if nodes and len(nodes) == workers else None
+
     def _put_or_lose(self, record: Event | FinishedRun) -> None:
         if self._store is None:
             return
@@ -188,7 +200,7 @@ class History:
 
     def _placed(self, m: Measurement) -> Measurement:
         """A measurement with the nodes of its job, if it does not say them itself."""
-        if m.nodes is not None or self.nodes_of is None or m.resized:
+        if m.nodes is not None or m.resized:
             return m
         return msgspec.structs.replace(m, nodes=self.nodes_of(m.job, m.workers))
 

@@ -54,7 +54,7 @@ class ActorMetrics:
         self._foreign.inc(scheduler.foreign.count - self._foreign_before)
         self._foreign_before = scheduler.foreign.count
         if self._of_shards is None and scheduler.shards is not None:  # it is known only after the start
-            self._of_shards = ShardMetrics(scheduler, scheduler.shards, self._made)
+            self._of_shards = ShardMetrics(scheduler.shards, self._made)
         if self._of_shards is not None:
             self._of_shards.update(last)
 
@@ -67,8 +67,7 @@ def metrics_of(observer: Observer, scheduler: Scheduler | None = None) -> Metric
 class ShardMetrics:
     """Metrics read at each scrape. Those with a `shard` label are reported by the holder of the shard only."""
 
-    def __init__(self, scheduler: Scheduler, shards: Shards, made: Made) -> None:
-        self._scheduler = scheduler
+    def __init__(self, shards: Shards, made: Made) -> None:
         self._shards = shards
         self._needed: Gauge = made(Gauge, "shards", "Shards that need a holder")
         self._held: Gauge = made(Gauge, "shard_held", "Whether this process holds the shard", "shard")
@@ -109,13 +108,10 @@ class ShardMetrics:
         written = self._shards.moves.written
         self._writes.inc(written - self._written)
         self._written = written
-        membership = self._scheduler.membership
-        if membership is None:
-            return
-        for shard, count in membership.taken.items():
+        for shard, count in self._shards.taken.items():
             self._take_overs.labels(str(shard)).inc(count - self._counted[shard])
             self._counted[shard] = count
-        for shard, _, seconds in membership.take_overs:
+        for shard, seconds in self._shards.take_over_seconds.items():
             self._seconds.labels(str(shard)).set(seconds)
 
     def _figures(self, owners: ShardMap, snapshot: Snapshot) -> dict[int, Figures]:

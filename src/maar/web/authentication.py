@@ -18,7 +18,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from maar.web.front.limits import Buckets, ServerLimits, TokenBucket
+from maar.web.limits import Buckets, HttpLimits, TokenBucket
 
 logger = logging.getLogger("maar.web")
 
@@ -102,7 +102,7 @@ class Tokens(Generic[U]):
     """Asks whose token it is. `review` asks the API server about a token and its audience (empty: its own)."""
 
     def __init__(
-        self, review: Callable[[str, str], Awaitable[U | None]], limits: ServerLimits, clock: Callable[[], float]
+        self, review: Callable[[str, str], Awaitable[U | None]], limits: HttpLimits, clock: Callable[[], float]
     ) -> None:
         self._review = review
         self._clock = clock

@@ -27,9 +27,9 @@ from maar.kube.client.backoff import Backoff
 from maar.web import measurements
 from maar.web.actor_metrics import metrics_of
 from maar.web.addresses import Address, CannotServe, listening
-from maar.web.front.limits import FrontLimits
 from maar.web.front.main import Listen, Setting
 from maar.web.front.routes import HEALTH, MEASUREMENTS, PAGES
+from maar.web.limits import HttpLimits
 from maar.web.messages import (
     Alive,
     Channel,
@@ -116,12 +116,12 @@ class Server:
         sources: HttpSources,
         addresses: Addresses,
         token_file: Path | None = None,
-        limits: FrontLimits | None = None,
+        limits: HttpLimits | None = None,
     ) -> None:
         self._sources = sources
         self._addresses = addresses
         self._token_file = token_file
-        self._limits = limits or FrontLimits()
+        self._limits = limits or HttpLimits()
         self._sockets: dict[Address, socket.socket] = {}
         self._task: asyncio.Task[None] | None = None
         self.pid = 0

@@ -36,7 +36,7 @@ from maar.views.sight import ALL, Sight
 from maar.views.tally import Tally
 from maar.web.api.answers import CreatedAnswer, CreatedView
 from maar.web.api.question import WebEdit
-from maar.web.api.server import HEADERS, KINDS, PAGE, files_of, read_file
+from maar.web.api.server import HEADERS, KINDS, PAGE, content, files_of
 from maar.whatif.answer import what_if
 from maar.whatif.edit import EditError
 from maar.whatif.why import why
@@ -92,7 +92,7 @@ class PageServer:
         sharing: Sharing | None = None,
         page: Path = PAGE,
     ) -> None:
-        self._files = files_of(page)
+        self._page = page
         self._tokens = tokens  # None: no token is needed
         self._port = 0
         self._streams: dict[asyncio.Queue[bytes], Sight] = {}
@@ -197,10 +197,11 @@ class PageServer:
     # -- requests
 
     async def _file(self, request: web.Request) -> web.Response:
-        file = self._files.get("/index.html" if request.path == "/" else request.path)
+        files = files_of(self._page)
+        file = files.get("/index.html" if request.path == "/" else request.path)
         if file is None:
             return web.Response(status=404)
-        return web.Response(body=read_file(file, self._files), headers={**HEADERS, "Content-Type": KINDS[file.suffix]})
+        return web.Response(body=content(file, files), headers={**HEADERS, "Content-Type": KINDS[file.suffix]})
 
     async def _api(self, request: web.Request) -> web.StreamResponse:
         self.requests.append(f"{request.method} {request.match_info['path']}")

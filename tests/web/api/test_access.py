@@ -21,11 +21,11 @@ from tests.web.api.test_api import Story, scene
 from maar.web.addresses import CannotServe
 from maar.web.api.certificate import Certificate
 from maar.web.api.errors import Refused
-from maar.web.api.limits import ApiLimits, Guard, Spending
+from maar.web.api.guard import Guard, Spending
 from maar.web.api.server import HEADERS
 from maar.web.authentication import AUDIENCE, KeptAnswers
 from maar.web.front.hosts import is_loopback
-from maar.web.front.limits import Rate
+from maar.web.limits import HttpLimits, Rate
 
 
 def told(tmp_path: Path, story: Story, full: bool = False, **options: Any) -> None:
@@ -267,7 +267,7 @@ def test_the_page_is_served_and_nothing_beside_it(tmp_path: Path) -> None:
 
 
 def test_users_addresses_and_bodies_are_limited(tmp_path: Path) -> None:
-    limits = ApiLimits(body=1000, requests=Rate(0.001, 5), requests_each=Rate(0.001, 30), streams_each=1)
+    limits = HttpLimits(body=1000, user_requests=Rate(0.001, 5), requests_each=Rate(0.001, 30), streams_each=1)
 
     async def story(web: Web) -> None:
         user, admin = await web.as_user(USER), await web.as_user(ADMIN)
@@ -292,7 +292,7 @@ def test_a_client_that_says_nothing_is_cut_off(tmp_path: Path) -> None:
         assert b"" == await reader.read()
         writer.close()
 
-    told(tmp_path, story, limits=ApiLimits(head_seconds=0.1))
+    told(tmp_path, story, limits=HttpLimits(head_seconds=0.1))
 
 
 def test_bytes_that_are_no_request_are_refused_and_not_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -340,7 +340,7 @@ def test_a_client_with_too_many_connections_is_refused(tmp_path: Path) -> None:
 
         assert 200 == await until(answered, "a connection is accepted again")
 
-    told(tmp_path, story, limits=ApiLimits(connections_each=3))
+    told(tmp_path, story, limits=HttpLimits(connections_each=3))
 
 
 def test_questions_of_one_user_do_not_stop_another(tmp_path: Path) -> None:
@@ -355,12 +355,12 @@ def test_questions_of_one_user_do_not_stop_another(tmp_path: Path) -> None:
         assert 200 == (await user.ask("/api/v1/cluster"))[0], "reading goes on"
         assert 200 == (await admin.ask("/api/v1/what-if", question))[0]
 
-    told(tmp_path, story, limits=ApiLimits(computing=Rate(0.0001, 0.0001)))
+    told(tmp_path, story, limits=HttpLimits(computing=Rate(0.0001, 0.0001)))
 
 
 def test_the_work_of_another_process_is_paid_by_its_cpu_time() -> None:
     now = 0.0
-    guard = Guard(ApiLimits(computing=Rate(1, 10)), lambda: now)
+    guard = Guard(HttpLimits(computing=Rate(1, 10)), lambda: now)
 
     async def story() -> None:
         nonlocal now

@@ -18,16 +18,16 @@ from tests.web.api.test_api import Story, scene
 from tests.web.api.test_writes import JOBS, job
 
 from maar.web.api.errors import Refused
-from maar.web.api.limits import ApiLimits, Guard, UserTurns
+from maar.web.api.guard import Guard, UserTurns
 from maar.web.api.question import MOST_EDITS, MOST_PODS
-from maar.web.front.limits import Rate
+from maar.web.limits import HttpLimits, Rate
 from maar.web.workers.pool import KEPT, TOO_LONG, TOO_MUCH, WorkerPool
 from maar.whatif.node_edits import MOST_NODES
 
 HUGE = 1_000_000_000
 CHEAP = {"edits": [{"edit": "cordon", "nodes": ["n0"]}], "seconds": 0}
-FREE = ApiLimits(
-    requests=Rate(1e6, 1e6), requests_each=Rate(1e6, 1e6), computing=Rate(1e6, 1e6), reading=Rate(1e6, 1e6)
+FREE = HttpLimits(
+    user_requests=Rate(1e6, 1e6), requests_each=Rate(1e6, 1e6), computing=Rate(1e6, 1e6), reading=Rate(1e6, 1e6)
 )
 LONG_YAML = "[" + "a," * 500_000 + "]"
 """1 MB of text that takes 170 MB to read."""
@@ -414,7 +414,7 @@ def test_a_turn_that_is_cancelled_when_it_comes_is_given_to_the_next() -> None:
 
 def test_no_more_than_two_questions_are_computed_at_once() -> None:
     async def story() -> None:
-        guard, hold = Guard(ApiLimits()), asyncio.Event()
+        guard, hold = Guard(HttpLimits()), asyncio.Event()
         working = 0
 
         async def ask(user: str) -> None:

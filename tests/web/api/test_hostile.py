@@ -22,15 +22,14 @@ from tests.support.patience import PATIENCE
 from tests.support.web import MINE, THEIRS, USER, Web, webbing
 from tests.web.api.test_api import scene
 
-from maar.web.api.limits import ApiLimits
-from maar.web.front.limits import Rate
+from maar.web.limits import HttpLimits, Rate
 
 pytestmark = pytest.mark.slow
 
 COUNT = 700
 AT_ONCE = 20
-LIMITS = ApiLimits(
-    requests=Rate(10**6, 10**6),
+LIMITS = HttpLimits(
+    user_requests=Rate(10**6, 10**6),
     requests_each=Rate(10**6, 10**6),
     computing=Rate(10**6, 10**6),
     body_seconds=0.5,

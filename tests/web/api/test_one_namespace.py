@@ -25,15 +25,14 @@ from tests.web.api.test_expensive import memory
 from tests.web.api.test_recordings import recorded
 from tests.web.api.test_writes import job, pod
 
-from maar.web.api.limits import ApiLimits
 from maar.web.api.roots import ROOT
 from maar.web.authentication import SECONDS
-from maar.web.front.limits import Rate
+from maar.web.limits import HttpLimits, Rate
 
 HIDDEN = b"aq7"
 """Every name of the other namespace begins with it."""
-FREE = ApiLimits(
-    requests=Rate(1e6, 1e6), requests_each=Rate(1e6, 1e6), computing=Rate(1e6, 1e6), reading=Rate(1e6, 1e6)
+FREE = HttpLimits(
+    user_requests=Rate(1e6, 1e6), requests_each=Rate(1e6, 1e6), computing=Rate(1e6, 1e6), reading=Rate(1e6, 1e6)
 )
 NOTHING = "aq7nothing"
 """No object has this name."""

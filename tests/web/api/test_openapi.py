@@ -14,14 +14,13 @@ from tests.support.schema import problems, referred
 from tests.support.web import ADMIN, MINE, THEIRS, USER, Client, Web, webbing
 from tests.web.api.test_api import scene
 
-from maar.web.api.limits import ApiLimits
 from maar.web.api.openapi import document
 from maar.web.api.roots import PREFIX
-from maar.web.front.limits import Rate
+from maar.web.limits import HttpLimits, Rate
 
 HOSTILE = 300
 """Requests whose answers are compared with the document; `test_hostile.py` has 700 more."""
-FREE = ApiLimits(requests=Rate(10**6, 10**6), requests_each=Rate(10**6, 10**6), computing=Rate(10**6, 10**6))
+FREE = HttpLimits(user_requests=Rate(10**6, 10**6), requests_each=Rate(10**6, 10**6), computing=Rate(10**6, 10**6))
 TEXTS = (
     "",
     "x",

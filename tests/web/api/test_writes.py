@@ -25,11 +25,11 @@ from maar.kube.submit.errors import SubmitError
 from maar.kube.wire.api_resources import QUEUES
 from maar.views.sight import Sight
 from maar.web.api.errors import Refused
-from maar.web.api.limits import ApiLimits, Guard
+from maar.web.api.guard import Guard
 from maar.web.api.writing import Token, refusal
 from maar.web.authentication import AUDIENCE
 from maar.web.forecasting.keeper import ForecastPace
-from maar.web.front.limits import Rate
+from maar.web.limits import HttpLimits, Rate
 from maar.web.reviews import User
 
 JOBS = f"/apis/batch/v1/namespaces/{MINE}/jobs"
@@ -109,7 +109,7 @@ def test_what_forecasts_cost_never_keeps_a_job_from_being_made(tmp_path: Path) -
         assert 201 == status
         assert made["created"][0]["forecast"]["words"].startswith("unknown: too much computing")
 
-    limits = ApiLimits(computing=Rate(1e-9, 1e-9))
+    limits = HttpLimits(computing=Rate(1e-9, 1e-9))
     told(tmp_path, story, hangs=HANGS_WITH_FORECASTS, pace=ForecastPace(rollouts=1), limits=limits)
 
 
@@ -420,9 +420,9 @@ def test_writes_are_limited(tmp_path: Path) -> None:
         assert (429, True) == (status, "too much computing" in found["error"])
         assert [404, 404, 429] == [(await write(user, "DELETE", f"/jobs/{MINE}/x"))[0] for _ in range(3)]
 
-    limits = ApiLimits(body=1000, requests=Rate(0.001, 5), reading=Rate(1e-9, 1e-9))
+    limits = HttpLimits(body=1000, user_requests=Rate(0.001, 5), reading=Rate(1e-9, 1e-9))
     told(tmp_path, story, limits=limits)
-    guard = Guard(ApiLimits(writes=3, writes_each=2))
+    guard = Guard(HttpLimits(writes=3, writes_each=2))
     with guard.writing("a"), guard.writing("a"), guard.writing("b"):
         for user in "ac":
             with pytest.raises(Refused, match="too many writes at once"), guard.writing(user):

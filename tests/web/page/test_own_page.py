@@ -1,4 +1,4 @@
-"""A page of one's own: one file, and a line for its name in `main.js`. The files stand outside of `src`."""
+"""A page of one's own, from files outside `src`: one new file, and its two lines in the table of pages."""
 
 from __future__ import annotations
 
@@ -15,40 +15,31 @@ from maar.web.api.server import PAGE
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
-expect.set_options(timeout=PATIENCE)
-
 HELLO = """
 import { h, put } from "../dom.js";
 
-export function hello(root, app) {
-  const words = h("p", {});
-  put(root, h("h1", {}, "Hello"), words);
-  const page = { update() { words.textContent = `${app.store.jobs.size} jobs`; } };
-  page.update();
-  return page;
+export function hello(root, app, [name]) {
+  const seen = h("p", { id: "seen" });
+  put(root, h("h1", {}, `Hello ${name}`), seen);
+  const draw = () => { seen.textContent = `jobs: ${app.store.jobs.size}`; };
+  draw();
+  return { update: draw };
 }
 """
-LINES = {
-    'import { job } from "./pages/job.js";\n': 'import { hello } from "./pages/hello.js";\n',
-    "const PAGES = {\n": '  hello: { title: "Hello", open: hello, parts: [0, 0] },\n',
-}
-"""After which line of `main.js` which other one stands."""
 
 
-def test_a_page_is_one_file_and_its_name_in_one_other(tmp_path: Path, opened: Open) -> None:
-    folder = shutil.copytree(PAGE, tmp_path / "page")
+def test_a_page_is_one_file_and_two_lines_of_the_table(tmp_path: Path, opened: Open) -> None:
+    folder = tmp_path / "page"
+    shutil.copytree(PAGE, folder)
+    table = folder / "js" / "pages.js"
+    before = table.read_text()
     (folder / "js" / "pages" / "hello.js").write_text(HELLO)
-    main = folder / "js" / "main.js"
-    text = main.read_text(encoding="utf-8")
-    for before, line in LINES.items():
-        assert 1 == text.count(before)
-        text = text.replace(before, before + line)
-    main.write_text(text, encoding="utf-8")
+    line = 'export const PAGES = {\n  hello: { title: "Hello", open: hello, parts: [1, 1] },'
+    table.write_text('import { hello } from "./pages/hello.js";\n' + before.replace("export const PAGES = {", line))
     with PageServer(small(), page=folder) as server:
-        page = opened(f"{server.url}#/hello")
-        expect(page.locator("main h1")).to_have_text("Hello")
-        expect(page.locator("main p")).to_have_text(f"{len(small().jobs)} jobs")
-        page.locator("#nav a", has_text="Queues").click()
-        expect(page.locator("main h1")).to_have_text("Queues")
-        page.locator("#nav a", has_text="Hello").click()
-        expect(page.locator("main h1")).to_have_text("Hello")
+        page = opened(f"{server.url}#/hello/ann")
+        expect(page.get_by_role("heading")).to_have_text("Hello ann", timeout=PATIENCE)
+        expect(page.locator("#seen")).to_have_text(f"jobs: {len(server.scene.jobs)}", timeout=PATIENCE)
+        expect(page.locator("#nav")).to_contain_text("Hello")
+        page.goto(f"{server.url}#/hello")
+        expect(page.get_by_role("heading")).to_have_text("Page not found", timeout=PATIENCE)

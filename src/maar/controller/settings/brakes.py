@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable
 from typing import Annotated
 
 import msgspec
@@ -27,16 +26,13 @@ from maar.model.words import count as counted
 from maar.model.words import unknown
 from maar.session.binds_over_limit import uncovered
 from maar.session.memory import ROUND
+from maar.shards.shard import Standing
 
 logger = logging.getLogger("maar.brakes")
 
 MINUTE = 60.0
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
-
-
-Share = Callable[[], tuple[frozenset[int], int]]
-"""Returns the shards of a process, and how many there are."""
 
 
 class BrakeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -58,8 +54,7 @@ class Brakes:
 
     def __init__(self, settings: BrakeSettings | None = None) -> None:
         self.settings = settings or BrakeSettings()
-        self.share: Share | None = None
-        """Of one of several shards: the limits are those of the whole cluster."""
+        self._standing: Standing | None = None
         self._looked_at: BrakeSettings | None = None
         self._recent: deque[float] = deque()
         self._resized: deque[float] = deque()
@@ -68,8 +63,12 @@ class Brakes:
         self.held_sizes = 0
         """The number of blocked resizes."""
 
-    def apply(self, plan: Plan, snapshot: Snapshot, now: float) -> Plan:
-        """The plan without the blocked evictions and resizes, and without what depends on them."""
+    def apply(self, plan: Plan, snapshot: Snapshot, now: float, standing: Standing | None = None) -> Plan:
+        """The plan without the blocked evictions and resizes, and without what depends on them.
+
+        `standing`: of one of several shards: the limits are those of the whole cluster.
+        """
+        self._standing = standing
         if self._looked_at is not self.settings:
             self._looked_at = self.settings
             self._warn(snapshot)
@@ -137,9 +136,10 @@ class Brakes:
 
     def _limit(self, limit: int | None, now: float) -> tuple[int | None, bool]:
         """The limit of this process, and whether it may exceed it for one job that needs more."""
-        if limit is None or self.share is None:
+        standing = self._standing
+        if limit is None or standing is None:
             return limit, limit is not None and limit > 0
-        return share_of(limit, *self.share(), now)
+        return share_of(limit, standing.shards, len(standing.owners.members()), now)
 
     def _sizes(self, plan: Plan, stay: set[str], snapshot: Snapshot, now: float) -> Plan:
         """The plan without blocked resizes. A job in `stay` may not move, so it does not grow elsewhere."""

@@ -54,6 +54,10 @@ class Shards:
     _looked_at: object = None
     _lists: asyncio.Event = field(default_factory=asyncio.Event)
     _turned: asyncio.Event = field(default_factory=asyncio.Event)
+    taken: Counter[int] = field(default_factory=Counter)
+    """How often this process has taken each shard."""
+    take_over_seconds: dict[int, float] = field(default_factory=dict)
+    """The duration of the last time."""
     on_map: list[Callable[[], None]] = field(default_factory=list)
     """Called after a new version of the map."""
     moves: Moves = field(init=False)
@@ -235,9 +239,11 @@ class Shards:
             self._trigger()
             await turned.wait()
 
-    def begin(self, shard: int, epoch: int, stored: StoredMap) -> None:
-        """A shard was taken over, and its wants stand. Pods were listed after this version of the map, which has the
-        epoch of this process: what a newer version gives to it needs another list."""
+    def begin(self, shard: int, epoch: int, stored: StoredMap, seconds: float = 0.0) -> None:
+        """A shard was taken over in so many seconds, and its wants stand. Pods were listed after this version of the
+        map, which has the epoch of this process: what a newer version gives to it needs another list."""
+        self.taken[shard] += 1
+        self.take_over_seconds[shard] = seconds
         self.holding.see(stored)
         self.holding.begin(shard, epoch, stored.map)
         self._map_changed()

@@ -66,10 +66,6 @@ class Membership:
     _give_back: dict[int, asyncio.Event] = field(default_factory=dict)
     _bell: asyncio.Event = field(default_factory=asyncio.Event)
     _asked_at: float = float("-inf")
-    take_overs: list[tuple[int, int, float]] = field(default_factory=list)
-    """The last take-overs: shard, announced writes that were fenced, seconds."""
-    taken: Counter[int] = field(default_factory=Counter)
-    """How often this process has taken each shard."""
     _claims: LeaseClaims = field(init=False)
 
     def __post_init__(self) -> None:
@@ -131,11 +127,9 @@ class Membership:
         announced = len(election.intents.inherited)
         await self._take_over()
         holding = self._shards.holding
-        self._shards.begin(shard, election.epoch, stored)
-        self._claims.ended()
         seconds = time.monotonic() - begun
-        self.take_overs = [*self.take_overs[-9:], (shard, announced, seconds)]
-        self.taken[shard] += 1
+        self._shards.begin(shard, election.epoch, stored, seconds)
+        self._claims.ended()
         logger.info(
             "holds shard %d in epoch %d: took over in %.2f s, %d announced writes fenced",
             shard, election.epoch, seconds, announced,

@@ -21,7 +21,7 @@ from maar.views.sight import ALL, Sight
 from maar.web import authentication
 from maar.web.api.errors import Refused
 from maar.web.authentication import KEPT, SECONDS, Denied, KeptAnswers, Tokens, once
-from maar.web.front.limits import ServerLimits
+from maar.web.limits import HttpLimits
 from maar.web.reviews import Reviews, ReviewUnanswered, User
 
 ANONYMOUS = User("system:anonymous", groups=["system:unauthenticated"])
@@ -44,14 +44,14 @@ class RightsCheck:
         api: Reader,
         *,
         anonymous: bool = False,
-        limits: ServerLimits | None = None,
+        limits: HttpLimits | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._reviews = Reviews(api)
         self.anonymous = anonymous
         """Whether users without credentials are answered."""
         self.clock = clock
-        self._tokens: Tokens[User] = Tokens(self._reviews.user, limits or ServerLimits(), clock)
+        self._tokens: Tokens[User] = Tokens(self._reviews.user, limits or HttpLimits(), clock)
         self._rights: KeptAnswers[tuple[bytes, str], bool] = KeptAnswers(clock, SECONDS, KEPT)
         self._asked: dict[tuple[bytes, str], asyncio.Task[bool]] = {}
         """Questions on their way."""

@@ -27,7 +27,7 @@ from maar.web.api.access import ANONYMOUS
 from maar.web.api.certificate import Certificate
 from maar.web.api.desk import Api1
 from maar.web.api.errors import Refused
-from maar.web.api.limits import Guard
+from maar.web.api.guard import Guard
 from maar.web.api.roots import GROUP, PREFIX, ROOT, VERSION
 from maar.web.api.routes import OPENAPI, ROUTES, STREAM
 from maar.web.api.server import HANDSHAKE, LOOK, Site, as_json, protocols_of

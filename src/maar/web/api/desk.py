@@ -23,7 +23,7 @@ from maar.views.records import State
 from maar.views.sight import Sight
 from maar.web.api.access import RightsCheck
 from maar.web.api.errors import Refused
-from maar.web.api.limits import Guard
+from maar.web.api.guard import Guard
 from maar.web.api.mirror import Mirror, Moment
 from maar.web.api.recordings import Recordings
 from maar.web.api.writing import Token, Writer

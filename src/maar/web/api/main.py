@@ -10,7 +10,10 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from maar import __version__
+from maar.controller.observer import Observer
 from maar.controller.process import BadOptions, Sources, beside, run_process, sources_of, until_stopped
 from maar.controller.settings.brakes import Brakes
 from maar.controller.settings.config_file import ConfigFile
@@ -26,15 +29,19 @@ from maar.web.api.access import RightsCheck
 from maar.web.api.aggregated import Aggregated
 from maar.web.api.certificate import Certificate
 from maar.web.api.desk import Api1
-from maar.web.api.limits import ApiLimits, Guard
-from maar.web.api.mirror import EVERY, Mirror
+from maar.web.api.guard import Guard
+from maar.web.api.mirror import Mirror
 from maar.web.api.recordings import Recordings
 from maar.web.api.server import serving
 from maar.web.api.writing import Writer
 from maar.web.forecasting.keeper import ForecastPace, Keeper
+from maar.web.limits import HttpLimits
 from maar.web.workers.pool import WorkerPool
 
 logger = logging.getLogger("maar")
+
+EVERY = 1.0
+"""Minimum seconds between two decisions; a long one is followed by a longer pause. Tuned by hand."""
 
 
 class WebOptions(Observing, frozen=True, kw_only=True):
@@ -109,7 +116,7 @@ async def answering(
     config: ConfigFile,
     brakes: Brakes | None = None,
     history: History | None = None,
-    limits: ApiLimits | None = None,
+    limits: HttpLimits | None = None,
     log: ForecastLog | None = None,
     pool: WorkerPool | None = None,
 ) -> AsyncIterator[tuple[Mirror, Api1, Guard]]:
@@ -118,9 +125,11 @@ async def answering(
     async with contextlib.AsyncExitStack() as parts:
         known.start()
         parts.push_async_callback(known.close)
-        mirror = Mirror(api, options.settings, config, brakes, known, every=options.every)
-        parts.push_async_callback(mirror.close)
-        limits = limits or ApiLimits()
+        settings = replace(options.settings, min_interval=max(options.settings.min_interval, options.every))
+        observer = Observer(api, settings, config, brakes, history=known, clock=time.time)
+        parts.push_async_callback(observer.close)
+        mirror = Mirror(observer)
+        limits = limits or HttpLimits()
         guard = Guard(limits)
         access = RightsCheck(api, anonymous=options.anonymous, limits=limits, clock=options.clock)
         names = options.names or sorted(options.settings.scheduler_names)

@@ -1,14 +1,12 @@
 """The cluster in memory: watched as `maar run` watches it, decided in shadow, ready for views.
 
-It is an observer, so it cannot write. After changes it decides, at most every `EVERY` seconds. What it keeps of each
-cycle is bounded.
+It has an observer, which cannot write. What it keeps of each cycle is bounded.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections import deque
 from collections.abc import Callable
 from itertools import pairwise
@@ -19,12 +17,8 @@ from msgspec.structs import replace
 
 from maar.config.config import Config
 from maar.controller.observer import Observer
-from maar.controller.settings.brakes import Brakes, BrakeSettings
-from maar.controller.settings.config_file import ConfigFile
-from maar.controller.settings.settings import Settings
+from maar.controller.settings.brakes import BrakeSettings
 from maar.controller.snapshots import cycle as published
-from maar.history.history import History
-from maar.kube.client.reader import Reader
 from maar.kube.picture.job_objects import subject_of
 from maar.kube.picture.shards import sharing_of
 from maar.kube.read.shards import BrokenMap
@@ -38,8 +32,6 @@ from maar.views.tally import Tally
 from maar.views.utilisation import utilisation_view
 from maar.whatif.edit import Scene
 
-EVERY = 1.0
-"""Minimum seconds between two decisions; a long one is followed by a longer pause. Tuned by hand."""
 KEPT = 50
 """Cycles that are kept: those that would do something else than the one before."""
 REPLAYED = 10
@@ -148,20 +140,8 @@ def thinned(points: list[UtilisationView], every: float) -> list[UtilisationView
 class Mirror:
     """Follows one cluster."""
 
-    def __init__(
-        self,
-        api: Reader,
-        settings: Settings,
-        config: ConfigFile,
-        brakes: Brakes | None = None,
-        history: History | None = None,
-        clock: Callable[[], float] = time.time,
-        every: float = EVERY,
-    ) -> None:
-        settings = replace(settings, min_interval=max(settings.min_interval, every))
-        self.observer = Observer(api, settings, config, brakes, None, history, clock)
-        self._clock = clock
-        self._config = config
+    def __init__(self, observer: Observer) -> None:
+        self.observer = observer
         self._owners: dict[str, OwnerView] = {}
         self._shared: Sharing | None = None
         self.moment: Moment | None = None
@@ -187,12 +167,9 @@ class Mirror:
             self.utilisation.heard(self.as_of())
             await asyncio.sleep(HEARD)
 
-    async def close(self) -> None:
-        await self.observer.close()
-
     def as_of(self) -> float:
         """The time until which everything that the cluster showed is in the answers."""
-        now = self._clock()
+        now = self.observer.loop.clock()
         known = now - max(self.observer.lags().values(), default=0.0)
         moment = self.moment
         if moment is None or not self.observer.loop.is_due:
@@ -248,7 +225,7 @@ class Mirror:
         if before is not None and not plan.deserved:
             plan = replace(plan, deserved=before.tally.plan.deserved)
         tally = Tally(snapshot, plan, cycle.now, cycle.waits, dict(self._owners), self._sharing())
-        config, _ = self._config.current()
+        config = self.observer.config.current()[0]
         self.moment = Moment(tally, snapshot.cluster, config, cycle.number)
         self._keep(cycle, tally, config)
         self.utilisation.look(tally)

@@ -26,8 +26,8 @@ from maar.web.api.access import bearer
 from maar.web.api.certificate import Certificate
 from maar.web.api.desk import Api1
 from maar.web.api.errors import Refused, not_decoded
+from maar.web.api.guard import Guard
 from maar.web.api.handlers.stream import stream
-from maar.web.api.limits import ApiLimits, Guard
 from maar.web.api.openapi import document
 from maar.web.api.queries import NoQuery, read
 from maar.web.api.question import Question, better
@@ -36,7 +36,7 @@ from maar.web.api.routes import OPENAPI, ROUTES, STREAM, Route
 from maar.web.api.writing import Token
 from maar.web.forecasting import metrics
 from maar.web.front.hosts import MISLED, is_loopback, is_misled
-from maar.web.front.limits import client
+from maar.web.limits import HttpLimits, client
 from maar.web.reviews import User
 
 logger = logging.getLogger("maar.web")
@@ -65,9 +65,11 @@ KINDS = {
     ".txt": "text/plain; charset=utf-8",
     ".woff2": "font/woff2",
 }
+INDEX, MODULES = "/index.html", b"  <!-- modules -->\n"
+"""What is served at the root, and the line of it in whose place all modules are named but the first, which it loads."""
+MAIN = "/js/main.js"
 NOT_FOUND = "/not-found.html"
 """What a browser shows at a path that does not exist; other clients get JSON."""
-MODULES = b"<!-- modules -->\n"
 METRICS = "/metrics"
 """For every user that the API server knows: it has queues and no jobs."""
 LOOK = 60.0
@@ -236,19 +238,20 @@ class Site:
 
     def _file(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
         _only(request, "GET", "HEAD")
-        found, status = self._files.get("/index.html" if path == "/" else path), 200
+        found, status = self._files.get(INDEX if path == "/" else path), 200
         if found is None or path == NOT_FOUND:
             found, status = self._files.get(NOT_FOUND), 404
             if found is None or "text/html" not in request.headers.get("Accept", ""):
                 raise Refused(404, f"no such path; the API is described at {PREFIX}{OPENAPI}")
         headers = {**HEADERS, "Cache-Control": "no-cache", "Content-Type": KINDS[found.suffix]}
-        return web.Response(status=status, body=read_file(found, self._files), headers=headers)
+        return web.Response(status=status, body=content(found, self._files), headers=headers)
 
 
-def read_file(file: Path, files: Iterable[str]) -> bytes:
-    """A file of the page as it is served: HTML names all modules, so that browsers fetch them at once."""
-    links = "".join(f'<link rel="modulepreload" href="{name[1:]}">\n' for name in files if name.endswith(".js"))
-    return file.read_bytes().replace(MODULES, links.encode())
+def content(file: Path, files: Iterable[str]) -> bytes:
+    """What is sent of a file of the page: a browser fetches all modules at once, because its index names them."""
+    modules = sorted(name[1:] for name in files if name.endswith(".js") and name != MAIN)
+    links = "".join(f'  <link rel="modulepreload" href="{name}">\n' for name in modules)
+    return file.read_bytes().replace(MODULES, links.encode()) if file.suffix == ".html" else file.read_bytes()
 
 
 def files_of(page: Path) -> dict[str, Path]:
@@ -437,7 +440,7 @@ class Protocols(web.Server):
         return ApiConnection(self, loop=self._loop, counts=self._counts, seconds=self._seconds, **self._kwargs)
 
 
-def protocols_of(site: Site, limits: ApiLimits, connections_each: int) -> Protocols:
+def protocols_of(site: Site, limits: HttpLimits, connections_each: int) -> Protocols:
     """What serves connections; `connections_each` is for one client address."""
     return Protocols(
         site,
@@ -446,7 +449,7 @@ def protocols_of(site: Site, limits: ApiLimits, connections_each: int) -> Protoc
         handler_cancellation=True,  # a question ends when its client has gone
         access_log=None,
         auto_decompress=False,  # such bodies are refused; decompressing another body would end in the log
-        keepalive_timeout=75.0,
+        keepalive_timeout=limits.idle_seconds,
         logger=logging.getLogger("maar.web.http"),
     )
 

@@ -2,5 +2,5 @@
 
 A separate process with low priority, so that no client can delay a decision: requests in a thread of the scheduler
 would share its interpreter lock. It starts as `python -m maar.web.front`, imports only the standard library, msgspec
-and httptools, and knows no other part of Maar than `maar.web.messages`. `maar.web.server` starts it.
+and httptools, and of Maar little more than `maar.web.messages` and `maar.web.limits`. `maar.web.server` starts it.
 """

@@ -14,7 +14,7 @@ from pathlib import Path
 from maar.files import read_regular
 from maar.web.authentication import Denied, Tokens, bearer, claims_in
 from maar.web.front.answers import RequestRefused, later
-from maar.web.front.limits import FrontLimits
+from maar.web.limits import HttpLimits
 
 PREFIX = "system:serviceaccount:"
 
@@ -27,7 +27,7 @@ Ask = Callable[[str, str], Awaitable[Verdict]]
 class TokenCheck:
     """Checks tokens."""
 
-    def __init__(self, ask: Ask, token_file: Path | None, limits: FrontLimits, clock: Callable[[], float]) -> None:
+    def __init__(self, ask: Ask, token_file: Path | None, limits: HttpLimits, clock: Callable[[], float]) -> None:
         self._ask = ask
         self._token_file = token_file
         self._tokens = Tokens(self._review, limits, clock)

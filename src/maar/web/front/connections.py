@@ -18,7 +18,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
 from maar.web.front.answers import FrontAnswer, RequestHead, RequestReader, RequestRefused, head_of, later
-from maar.web.front.limits import FrontLimits, client
+from maar.web.limits import HttpLimits, client
 
 logger = logging.getLogger("maar.web")
 
@@ -46,7 +46,7 @@ class Handler(Protocol):
 class House:
     """What all doors share: limits, the handler, and counts."""
 
-    def __init__(self, handler: Handler, limits: FrontLimits, clock: Callable[[], float]) -> None:
+    def __init__(self, handler: Handler, limits: HttpLimits, clock: Callable[[], float]) -> None:
         self.handler = handler
         self.limits = limits
         self.clock = clock

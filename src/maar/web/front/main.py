@@ -20,9 +20,9 @@ import msgspec
 
 from maar.web.front.access import TokenCheck, Verdict
 from maar.web.front.connections import Door, House
-from maar.web.front.limits import FrontLimits, Rate, TokenBucket
 from maar.web.front.questions import Pages, Posts, Questions
 from maar.web.front.routes import MEASUREMENTS, Routes
+from maar.web.limits import HttpLimits, Rate, TokenBucket
 from maar.web.messages import Alive, Channel, FromScheduler, Health, LogLine, Page, Review, Reviewed, Stored, Taken
 
 EVERY = 1.0
@@ -54,7 +54,7 @@ class Setting(msgspec.Struct, frozen=True):
     measurements: bool
     """Whether there is a history."""
     token_file: str | None = None
-    limits: FrontLimits = FrontLimits()
+    limits: HttpLimits = HttpLimits()
 
 
 class Log(logging.Handler):

@@ -17,8 +17,8 @@ from msgspec import Meta
 from maar.web.front.access import TokenCheck
 from maar.web.front.answers import JSON, METRICS, FrontAnswer, RequestHead, RequestRefused, document, later
 from maar.web.front.hosts import MISLED, is_misled
-from maar.web.front.limits import Buckets, FrontLimits, TokenBucket
 from maar.web.front.questions import Pages, Posts, Questions
+from maar.web.limits import Buckets, HttpLimits, TokenBucket
 from maar.web.messages import Health, Post, ReadMeasurements, Report, Stored
 
 HEALTH, PAGES, MEASUREMENTS = "health", "metrics", "measurements"
@@ -42,7 +42,7 @@ class Routes:
         pages: Pages,
         posts: Posts,
         reads: Questions[Stored],
-        limits: FrontLimits,
+        limits: HttpLimits,
         clock: Callable[[], float],
     ) -> None:
         self._access = access

@@ -5,29 +5,11 @@ import { Colours } from "./colours.js";
 import { h, show } from "./dom.js";
 import { clock, duration } from "./format.js";
 import { Live } from "./live.js";
-import { cluster } from "./pages/cluster.js";
-import { decisions } from "./pages/decisions.js";
-import { job } from "./pages/job.js";
+import { NOWHERE, PAGES } from "./pages.js";
 import { login } from "./pages/login.js";
-import { queues } from "./pages/queues.js";
-import { submit } from "./pages/submit.js";
-import { waiting } from "./pages/waiting.js";
-import { whatIf } from "./pages/whatif.js";
-import { lost } from "./pages/lost.js";
 import { Store } from "./store.js";
 
-// `parts`: how many parts of an address may follow the name of the page, and what they must be.
-const PAGES = {
-  cluster: { title: "Cluster", open: cluster, parts: [0, 1] },
-  queues: { title: "Queues", open: queues, parts: [0, 0] },
-  waiting: { title: "Waiting", open: waiting, parts: [0, 0] },
-  jobs: { title: "Job", open: job, hidden: true, parts: [2, 2] },
-  decisions: { title: "Decisions", open: decisions, parts: [0, 2], test: ([number]) => number === undefined || number === "newest" || /^\d+$/.test(number) },
-  "what-if": { title: "What if", open: whatIf, parts: [0, 0], test: (_, query) => /^\d*$/.test(query.get("decision") ?? "") },
-  submit: { title: "Submit", open: submit, writes: true, parts: [0, 0] },
-};
 const LOST = "lost"; // the name of the page for addresses that lead nowhere
-const NOWHERE = { title: "Page not found", open: lost };
 const PAUSE = 400; // milliseconds between two updates of tables; the grid does not wait. Tuned by hand
 const OLD = 30; // seconds after which the data is called old
 const SILENT = 150; // seconds without news from the cluster after which it is called away. On a quiet cluster a minute is normal

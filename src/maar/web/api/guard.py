@@ -1,4 +1,4 @@
-"""Limits of `maar web`: requests and computing time of each user, work at once, streams. Tuned by hand."""
+"""Counts what users of `maar web` do, and refuses what is above the limits: requests, computing time, streams."""
 
 from __future__ import annotations
 
@@ -9,38 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager, contextmanager
 
 from maar.web.api.errors import Refused
-from maar.web.front.limits import Buckets, Rate, ServerLimits
-
-
-class ApiLimits(ServerLimits, frozen=True, kw_only=True):
-    """All limits."""
-
-    body: int = 1024 * 1024
-    """Bytes of a body."""
-    bodies_each: int = 4 * 1024 * 1024
-    """Bytes of all bodies of one user."""
-    connections: int = 1000
-    connections_each: int = 100
-    """Connections of one client address."""
-    requests: Rate = Rate(20, 100)
-    """Requests of one user."""
-    computing: Rate = Rate(0.2, 20)
-    """Seconds of computing of one user: what-if questions, forecasts, and searches for what would start a job."""
-    reading: Rate = Rate(0.2, 20)
-    """Seconds for reading what one user submits. Forecasts do not count here: they never keep a job from being made."""
-    computing_at_once: int = 2
-    """Questions that are computed at once, each of another user and in a process of its own."""
-    computing_waiting: int = 16
-    """Questions that wait for their turn."""
-    computing_waiting_each: int = 4
-    """Questions of one user that wait for their turn."""
-    writes: int = 16
-    """Requests that write, at once."""
-    writes_each: int = 2
-    """Requests of one user that write, at once."""
-    streams: int = 200
-    streams_each: int = 8
-    """Streams of one user."""
+from maar.web.limits import Buckets, HttpLimits, Rate
 
 
 class Spending:
@@ -152,11 +121,11 @@ class UserTurns:
 class Guard:
     """Counts what users do."""
 
-    def __init__(self, limits: ApiLimits, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, limits: HttpLimits, clock: Callable[[], float] = time.monotonic) -> None:
         self.limits = limits
         self._clock = clock
         self._addresses: Buckets[str] = Buckets(limits.requests_each, clock)
-        self._users: Buckets[str] = Buckets(limits.requests, clock)
+        self._users: Buckets[str] = Buckets(limits.user_requests, clock)
         self._spending = Spending(limits.computing, clock)
         self._reading = Spending(limits.reading, clock)
         waiting = limits.computing_waiting, limits.computing_waiting_each

@@ -19,42 +19,49 @@ class Rate(msgspec.Struct, frozen=True):
     burst: float
 
 
-class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits of both HTTP servers, `front` and `api`; tuned by hand."""
+class HttpLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """The limits of both servers, `front` and `api`: far above what people, jobs, probes and Prometheus need.
 
-    bodies: int = 32 * 1024 * 1024
-    """Bytes of all bodies that arrive or are being answered."""
+    All are tuned by hand. Some are about what only one of them does.
+    """
+
+    connections: int = 1000
+    """Open connections to one address of a server. One more closes the connection that has been idle longest."""
+    connections_each: int = 100
+    """Open connections of one client address."""
+    requests: Rate = Rate(2_000, 2_000)
+    """Requests in total. Health is exempt: a flood by others must not make Maar look dead."""
     requests_each: Rate = Rate(50, 200)
     """Requests of one client address, before its token is looked at."""
-    head_seconds: float = 10.0
-    """Time for the head of a request to arrive."""
-    body_seconds: float = 10.0
-    """Time for the body to arrive."""
+    user_requests: Rate = Rate(20, 100)
+    """Requests of one user."""
     reviews: Rate = Rate(50, 500)
     """Tokens that the API server is asked about, in total."""
     bad_tokens_each: Rate = Rate(0.2, 20)
     """Unknown or invalid tokens of one client address."""
 
-
-class FrontLimits(ServerLimits, frozen=True, kw_only=True):
-    """All limits of the HTTP process; tuned by hand, far above what jobs, probes and Prometheus need."""
-
-    connections: int = 512
-    """Open connections to one address of Maar. One more closes the connection that has been idle longest."""
-    connections_each: int = 64
-    """Open connections of one client address."""
-    requests: Rate = Rate(2_000, 2_000)
-    """Requests in total. Health is exempt: a flood by others must not make Maar look dead."""
     head: int = 16 * 1024
     """Bytes of the head of a request."""
-    body: int = 256 * 1024
-    """Bytes of the body: enough for a thousand long measurements."""
+    body: int = 1024 * 1024
+    """Bytes of a body."""
+    bodies: int = 32 * 1024 * 1024
+    """Bytes of all bodies that arrive or are being answered."""
+    bodies_each: int = 4 * 1024 * 1024
+    """Bytes of all bodies of one user."""
+
+    head_seconds: float = 10.0
+    """Time for the head of a request to arrive."""
+    body_seconds: float = 10.0
+    """Time for the body to arrive."""
     answer_seconds: float = 30.0
     """Time for a response, and for the client to read it."""
     idle_seconds: float = 120.0
     """Time after which an unused connection is closed."""
     hung_seconds: float = 10.0
     """Time without a sign of the scheduler after which it counts as hung: far longer than its longest pause."""
+
+    waiting: int = 1_000
+    """Requests that wait for the scheduler."""
     measurements: Rate = Rate(500, 5_000)
     """Measurements in total: each costs the scheduler's process some microseconds."""
     measurements_each: Rate = Rate(50, 2_000)
@@ -63,8 +70,24 @@ class FrontLimits(ServerLimits, frozen=True, kw_only=True):
     """Reads of stored measurements in total: each costs the scheduler's process some milliseconds."""
     reads_each: Rate = Rate(1, 5)
     """Reads of one namespace."""
-    waiting: int = 1_000
-    """Requests that wait for the scheduler."""
+
+    computing: Rate = Rate(0.2, 20)
+    """Seconds of computing of one user: what-if questions, forecasts, and searches for what would start a job."""
+    reading: Rate = Rate(0.2, 20)
+    """Seconds for reading what one user submits. Forecasts do not count here: they never keep a job from being made."""
+    computing_at_once: int = 2
+    """Questions that are computed at once, each of another user and in a process of its own."""
+    computing_waiting: int = 16
+    """Questions that wait for their turn."""
+    computing_waiting_each: int = 4
+    """Questions of one user that wait for their turn."""
+    writes: int = 16
+    """Requests that write, at once."""
+    writes_each: int = 2
+    """Requests of one user that write, at once."""
+    streams: int = 200
+    streams_each: int = 8
+    """Streams of one user."""
 
 
 class TokenBucket:
