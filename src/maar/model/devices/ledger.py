@@ -67,6 +67,10 @@ class DeviceLedger:
     def _holders(self, device: DeviceId) -> int:
         return self._whole.get(device, 0) + self._shares.get(device, 0)
 
+    def contents(self) -> tuple[dict[DeviceId, int], dict[DeviceId, int], dict[DeviceId, dict[str, int]], Counters]:
+        """All that is taken: ledgers with equal contents are equal."""
+        return self._whole, self._shares, self.capacity, self.counters
+
     def used(self, device: DeviceId) -> Amounts:
         """What shares of a device consume of its capacities."""
         return self.capacity.get(device, {})
