@@ -116,3 +116,17 @@ def test_admin_access_takes_nothing() -> None:
     ledger = DeviceLedger(inventory.devices)
     ledger.take(Allocation((AllocatedDevice("r", DeviceId("gpu.example.com", "n1", "full"), admin=True),)))
     assert DeviceLedger(inventory.devices).contents() == ledger.contents()
+
+
+def test_shares_of_a_partition_consume_its_card_once() -> None:
+    inventory = cluster()
+    ledger = DeviceLedger(inventory.devices)
+    share = Allocation((AllocatedDevice("r", DeviceId("gpu.example.com", "n1", "half-0"), share=True),))
+    ledger.take(share)
+    once = dict(ledger.counters)
+    ledger.take(share)
+    assert once == ledger.counters
+    ledger.give_back(share)
+    assert once == ledger.counters
+    ledger.give_back(share)
+    assert {} == ledger.counters

@@ -95,6 +95,7 @@ def _work(tokens: list[tuple[str, str]], length: int) -> int:
     """An upper bound of the size of values times the rounds, in characters."""
     names = Counter(text for group, text in tokens if group == "name")
     work = max(length, 1)
+    rounds = length if "split" in names else max(FEWEST_ROUNDS, length // 8)
     for i, (group, text) in enumerate(tokens):
         if group != "name":
             continue
@@ -103,7 +104,7 @@ def _work(tokens: list[tuple[str, str]], length: int) -> int:
         elif text in _GROWING:
             work *= max(1, length)
         elif text in _ROUNDS:
-            work *= max(FEWEST_ROUNDS, length // 8)
+            work *= rounds
         if work > MOST_WORK:
             break
     return work
