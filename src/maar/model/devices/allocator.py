@@ -19,7 +19,7 @@ from maar.model.devices.capacity import fits
 from maar.model.devices.claim import MOST_DEVICES, AllocatedDevice, Allocation, AllocationMode
 from maar.model.devices.constraints import Chosen
 from maar.model.devices.device import Device, DeviceId, NodeNames
-from maar.model.devices.ledger import Counters, DeviceLedger, consume
+from maar.model.devices.ledger import Counters, DeviceLedger, consume, count
 from maar.model.devices.pools import DevicePool
 from maar.model.devices.results import ClaimRefused, config, usable_on
 from maar.model.devices.wanted import Alternative, Features, Problem, There, Wanted
@@ -236,11 +236,9 @@ class _Search:
     def _change(self, change: _Undo, sign: int) -> None:
         device = change.device
         if change.shared:
-            self._shares[device.id] = self._shares.get(device.id, 0) + sign
-            if not self._shares[device.id]:
-                del self._shares[device.id]
+            count(self._shares, device.id, sign)
             for name, amount in change.consumed.items():
-                self._used[device.id, name] = self._used.get((device.id, name), 0) + sign * amount
+                count(self._used, (device.id, name), sign * amount)
         elif sign > 0:
             self._taken.setdefault(device.id, []).append(change.at)
         else:
@@ -255,8 +253,8 @@ class _Search:
         return not holders and not self._ledger.is_taken(device.id)
 
     def _has_room(self, device: Device, consumed: Mapping[str, int]) -> bool:
-        used = self._ledger.used(device.id)
-        return fits(device, consumed, {n: used.get(n, 0) + self._used.get((device.id, n), 0) for n in consumed})
+        used = {n: self._ledger.used(device.id, n) + self._used.get((device.id, n), 0) for n in consumed}
+        return fits(device, consumed, used)
 
     def _has_counters(self, there: There) -> bool:
         """Whether the pool has what a device consumes, beside what is allocated and what this search has chosen."""
