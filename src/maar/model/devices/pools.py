@@ -8,8 +8,9 @@ slices are not all there is incomplete, one that contradicts itself invalid: not
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
+from typing import NamedTuple
 
 from maar.model.devices.device import Amounts, Device, DeviceId, NodeNames, PoolId, PoolSlice
 
@@ -87,6 +88,16 @@ class _Generation:
         return DevicePool(self.id, devices, self.counters, incomplete=False, invalid=invalid)
 
 
+class PoolEverywhere(NamedTuple):
+    """A generation of a pool on all nodes."""
+
+    id: PoolId
+    devices: tuple[tuple[PoolSlice, Device], ...]
+    counters: Mapping[str, Amounts]
+    certain: bool
+    """Whether every node can use it, if it can use one of its devices."""
+
+
 class Inventory:
     """All slices of a cluster, with an index by node."""
 
@@ -111,6 +122,17 @@ class Inventory:
         if not partitions:
             self._newest_counters.clear()
         self._generations = {key: _Generation(key[0], there) for key, there in found.items()}
+
+    def candidates(self) -> Iterator[PoolEverywhere]:
+        """Each generation of each pool that may count on some node."""
+        for (identity, generation), found in sorted(self._generations.items()):
+            if not found.invalid and len(found.slices) >= found.slices[0].slices:
+                devices = tuple((one, device) for one in found.slices for device in one.devices)
+                names = {device.id for _, device in devices}
+                exact = len(found.slices) == found.slices[0].slices and len(names) == len(devices)
+                yield PoolEverywhere(
+                    identity, devices, found.counters, certain=exact and self._newest[identity] == generation
+                )
 
     @cached_property
     def devices(self) -> Mapping[DeviceId, Device]:
