@@ -175,15 +175,15 @@ class _Search:
                 self._undo(undo)
             return end
         # Devices are chosen in their order: other orders of the same devices are the same solution.
-        candidates = self._wanted.candidates(one)
-        for i in range(start, len(candidates)):
-            candidate = candidates[i]
+        following = start
+        while (candidate := self._wanted.candidate(one, following)) is not None:
+            following += 1
             if isinstance(candidate, str):
                 raise ClaimRefused(candidate)
             undo = self._take(at, one, candidate)
             if undo is None:
                 continue
-            end = yield self._devices(at, number, already + 1, i + 1)
+            end = yield self._devices(at, number, already + 1, following)
             if end is _End.DONE:
                 return end
             self._undo(undo)

@@ -59,7 +59,7 @@ class There(msgspec.Struct, frozen=True):
 class Alternative:
     """One alternative of a request, or the only one."""
 
-    __slots__ = ("_candidates", "claim", "count", "devices", "name", "needs", "request")
+    __slots__ = ("claim", "count", "devices", "found", "more", "name", "needs", "request")
 
     def __init__(self, claim: ResourceClaim, request: DeviceRequest, needs: DevicesWanted) -> None:
         self.claim = claim
@@ -69,7 +69,9 @@ class Alternative:
         self.count = needs.count
         self.devices: list[There] = []
         """All devices that it wants, if it wants all."""
-        self._candidates: list[There | str] | None = None
+        self.found: list[There | str] = []
+        """The candidates that were looked for, and the iterator of the others."""
+        self.more: Iterator[There | str] | None = None
 
     @property
     def at(self) -> str:
@@ -162,11 +164,19 @@ class Wanted:
             return False
         return there.of.place is not None or (there.device.place or NOWHERE).includes(self._node)
 
-    def candidates(self, one: Alternative) -> Sequence[There | str]:
-        """The devices that an alternative can have, in order; a text: a device on which an expression has no value."""
-        if one._candidates is None:
-            one._candidates = list(self._find(one))
-        return one._candidates
+    def candidate(self, one: Alternative, number: int) -> There | str | None:
+        """A device that an alternative can have, by its number in the order in which they are tried.
+
+        A text: a device on which an expression has no value; `None`: there are no more. They are looked for when they
+        are asked for: most searches need only the first.
+        """
+        if one.more is None:
+            one.more = self._find(one)
+        while len(one.found) <= number:
+            if (following := next(one.more, None)) is None:
+                return None
+            one.found.append(following)
+        return one.found[number]
 
     def _find(self, one: Alternative) -> Iterator[There | str]:
         for pool in self._pools:
