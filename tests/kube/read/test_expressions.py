@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
+
 import pytest
 
 from maar.kube.read.claims.analysis import Dependence, analysis
@@ -63,6 +67,7 @@ TRUE = [
     "semver('1.0.0-rc.9').isLessThan(semver('1.0.0-rc.10')) && semver('1.0.0-9').isLessThan(semver('1.0.0-a'))",
     "semver('1.0.0+one') == semver('1.0.0+two')",
     "quantity('1') == quantity('1000m')",
+    r"r'a\b' == 'a\\b' && '\'' != ''",
 ]
 
 ERRORS = [
@@ -134,6 +139,9 @@ GROWING = [
     doubled(12),
     "'a'.replace('a', 'aaaaaaaaaaaaaaaaaaaa').replace('a', 'aaaaaaaaaaaaaaaaaaaa').replace('a', 'aaaaaaaaa') == ''",
     "'" + "a" * 4000 + "'.split('').all(x, '" + "a" * 4000 + "'.split('').size() > 0)",
+    r"r'\' == '' && " + doubled(12),
+    f"device.attributes['a'].`b` == '' && {doubled(12)}",
+    "'open && " + doubled(12),
     f"{EIGHT}.all(a, {EIGHT}.all(b, {EIGHT}.all(c, {EIGHT}.all(d, a + b + c + d > 0))))",
 ]
 
@@ -218,3 +226,30 @@ def test_a_uuid_that_is_not_named_does_not_tell_devices_apart() -> None:
     # With and without its domain, the name is the same.
     full = Device(GPU.id, {f"{DRIVER}/type": Attribute("string", "gpu")})
     assert expression.key(GPU) == expression.key(full)
+
+
+def test_the_library_is_imported_only_where_expressions_are_read() -> None:
+    """An installation without it imports all modules, and says what is missing."""
+    program = """
+import sys
+sys.modules["cel_expr_python"] = None
+from maar.kube.read.claims.expressions import CelExpression, ExpressionError
+from maar.kube.read.claims import claims, selecting, slices
+try:
+    CelExpression("true")
+except ExpressionError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "expressions need a library: `pip install 'maar[devices]'`\n" == done.stdout
+
+
+HALF_OPEN = ["'''", '"""', "r'", 'b"', "'\\", "//", "[?", "device.attributes['a", "'a'+\n"]
+
+
+@pytest.mark.parametrize("part", HALF_OPEN)
+def test_safety_half_open_texts_are_read_in_time(part: str) -> None:
+    """The analysis does not go back again and again."""
+    start = time.process_time()
+    analysis(part * (10240 // len(part)))
+    assert time.process_time() - start < 2

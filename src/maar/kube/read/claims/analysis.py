@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from functools import lru_cache
 from typing import NamedTuple
 
 LONGEST = 10 * 1024
@@ -25,12 +24,15 @@ _TOKEN = re.compile(
     r"""
     (?P<space>\s+|//[^\n]*)
   | (?P<key>"[^"\\\n]*"(?!")|'[^'\\\n]*'(?!'))
-  | (?P<text>[rRbB]{0,2}(?:\"{3}(?:\\.|[^\\])*?\"{3}|'{3}(?:\\.|[^\\])*?'{3}|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'))
+  | (?P<raw>(?:[rR][bB]?|[bB][rR])(?:\"{3}.*?\"{3}|'{3}.*?'{3}|"[^"\n]*"|'[^'\n]*'))
+  | (?P<text>[bB]?(?:\"{3}(?:\\.|[^\\])*?\"{3}|'{3}(?:\\.|[^\\])*?'{3}|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'))
   | (?P<name>[A-Za-z_]\w*)
   | (?P<rest>\.\?|\[\?|[0-9.]+|[^\s])
     """,
     re.VERBOSE | re.DOTALL,
 )
+OPEN = frozenset("\\'\"")
+"""What begins a text that has no end; whatever the library makes of that, its work is not known."""
 _GROWING = frozenset({"replace", "join", "format"})
 _ROUNDS = frozenset({"all", "exists", "exists_one", "existsOne", "map", "filter", "transformList", "transformMap"})
 _MAPS = ("attributes", "capacity")
@@ -53,16 +55,21 @@ class Analysis(NamedTuple):
     work: int
 
 
-@lru_cache(maxsize=4096)
 def analysis(expression: str) -> Analysis:
     """What the text of an expression says."""
-    tokens = [(m.lastgroup or "", m.group()) for m in _TOKEN.finditer(expression) if m.lastgroup != "space"]
+    tokens = []
+    for match in _TOKEN.finditer(expression):
+        group, text = match.lastgroup or "", match.group()
+        if group == "rest" and text in OPEN:
+            return Analysis(None, MOST_WORK + 1)
+        if group != "space":
+            tokens.append((group, text))
     return Analysis(_named(tokens), _work(tokens, len(expression)))
 
 
 def _named(tokens: list[tuple[str, str]]) -> frozenset[Dependence] | None:
-    if any(group == "rest" and text in "`\\" for group, text in tokens):
-        return None  # quoted names, and whatever else is not expected
+    if ("rest", "`") in tokens:
+        return None  # a quoted name
     found = set()
     padded = [*tokens, *([("", "")] * 6)]
     for i, (group, text) in enumerate(tokens):

@@ -37,7 +37,9 @@ class CelExpression:
             raise ExpressionError(f"longer than {LONGEST} bytes")
         self.reads: Analysis = analysis(text)
         if self.reads.work > MOST_WORK:
-            raise ExpressionError("too complex: its values can grow, or its loops repeat, too often")
+            raise ExpressionError(
+                "too complex, or a text in it has no end: its values can grow, or its loops repeat, too often"
+            )
         self._environment = _environment()
         try:
             self._compiled = self._environment.compile(text)
