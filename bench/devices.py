@@ -92,7 +92,7 @@ def measure(nodes: int, devices: int) -> dict[str, float]:
     lap("inventory_s")
     selecting, wanted = Selecting(), Selectors(DRIVER, (EXPRESSION,))
     selected = selecting.selected(wanted, of, inventory.devices.values(), Budget())
-    assert len(selected.devices) == nodes * devices, selected.error or next(iter(selected.errors.values()))
+    assert len(selected.devices) == nodes * devices, selected.error or next(iter(selected.faulty.values()))
     lap("select_s")
     selecting.selected(Selectors(DRIVER, (f"true && {EXPRESSION}",)), of, inventory.devices.values(), Budget())
     lap("select_another_s")

@@ -62,7 +62,7 @@ def test_an_expression_without_a_value_is_an_error_of_its_devices() -> None:
     assert ids([with_it]) == found.devices
     assert {
         without.id: 'selectors[1]: device `gpu.nvidia.com/n0/gpu-1`: Key not found in map : "nvlink"'
-    } == found.errors
+    } == found.faulty
 
 
 def test_an_expression_is_not_asked_about_devices_that_do_not_match_before() -> None:
@@ -79,14 +79,14 @@ def test_a_broken_expression_is_an_error_with_its_place() -> None:
     assert "device class `gpu`: selectors[0]: 1:1: undeclared reference to `nonsense` (in container ``)" == found.error
     assert Selected() == Selecting().selected(Selectors("gpu"), broken, [], Budget())
     found = Selecting().selected(Selectors("gpu", ("nonsense",)), GPU, devices, Budget())
-    assert {"selectors[0]: 1:1: undeclared reference to `nonsense` (in container ``)"} == {*found.errors.values()}
-    assert ids(devices) == found.errors.keys()
+    assert {"selectors[0]: 1:1: undeclared reference to `nonsense` (in container ``)"} == {*found.faulty.values()}
+    assert ids(devices) == found.faulty.keys()
 
 
 def test_a_device_that_is_unreadable_is_an_error_of_each_selector() -> None:
     device = Device(DeviceId(DRIVER, "n0", "x"), {"later": Attribute("unsupported")})
     found = Selecting().selected(Selectors("gpu"), GPU, [device], Budget())
-    assert "attribute `later`: of a type that is not supported" in found.errors[device.id]
+    assert "attribute `later`: of a type that is not supported" in found.faulty[device.id]
 
 
 def test_a_budget_that_is_used_up_is_an_error_of_its_claims_only() -> None:

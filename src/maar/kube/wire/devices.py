@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import field
 
-from maar.kube.wire.base import Long, Metadata, Object, Quantities, Quantity, Time, Wire
+from maar.kube.wire.base import Long, Object, Quantities, Quantity, Wire
 from maar.kube.wire.pods import NodeSelector
 
 
@@ -17,7 +17,6 @@ class DeviceTaint(Wire, frozen=True):
     key: str = ""
     value: str = ""
     effect: str = ""
-    time_added: Time | None = None
 
 
 class DeviceToleration(Wire, frozen=True):
@@ -238,7 +237,6 @@ class AllocatedDevices(Wire, frozen=True):
 class AllocationResult(Wire, frozen=True):
     devices: AllocatedDevices = AllocatedDevices()
     node_selector: NodeSelector | None = None
-    allocation_timestamp: Time | None = None
 
 
 class ConsumerReference(Wire, frozen=True):
@@ -259,10 +257,9 @@ class ResourceClaim(Object, frozen=True):
 
 
 class ClaimTemplateSpec(Wire, frozen=True):
-    """The metadata and spec of the claims that are made from a template."""
+    """The spec of the claims that are made from a template."""
 
     spec: ResourceClaimSpec = ResourceClaimSpec()
-    metadata: Metadata = Metadata()
 
 
 class ResourceClaimTemplate(Object, frozen=True):

@@ -69,7 +69,7 @@ class Selected(msgspec.Struct, frozen=True):
     """The devices that selectors match; evaluated outside."""
 
     devices: frozenset[DeviceId] = frozenset()
-    errors: Mapping[DeviceId, str] = {}
+    faulty: Mapping[DeviceId, str] = {}
     """Devices on which an expression has no value, with its place and the error. A search that meets one of them ends:
     a missing attribute is an error, not a device that does not match."""
     error: str = ""

@@ -50,7 +50,7 @@ class Kind(NamedTuple):
     admin: bool
 
 
-class Column:
+class FreeDevices:
     """What the requests of one kind can have."""
 
     __slots__ = ("consumed", "free", "is_plain", "open", "possible")
@@ -96,7 +96,7 @@ class DeviceTable:
                 if device.consumes:
                     self._partitions.setdefault(pool.id, []).append(row)
         self._node_row, self._several = self._where(places)
-        self._columns: dict[Kind, Column] = {}
+        self._columns: dict[Kind, FreeDevices] = {}
 
     def _where(self, places: list[DevicePlace]) -> tuple[Ints, dict[int, Ints]]:
         """The node row of each device, and the rows of those that several nodes can use."""
@@ -123,7 +123,7 @@ class DeviceTable:
     def room(self, claims: Iterable[ResourceClaim], problem: Problem) -> Ints:
         """How many pods with such claims fit on each node at most."""
         room = np.full(len(self._nodes), MANY, dtype=np.int64)
-        together: dict[Kind, tuple[Column, int]] = {}
+        together: dict[Kind, tuple[FreeDevices, int]] = {}
         for claim in claims:
             for request in claim.requests:
                 np.minimum(room, self._of_request(request, problem), out=room)
@@ -152,7 +152,7 @@ class DeviceTable:
             return False
         return self.column(needs, problem).is_plain
 
-    def column(self, needs: DevicesWanted, problem: Problem) -> Column:
+    def column(self, needs: DevicesWanted, problem: Problem) -> FreeDevices:
         """What requests of this kind can have; made when it is asked for first."""
         key = kind(needs)
         column = self._columns.get(key)
@@ -166,10 +166,10 @@ class DeviceTable:
                 column.free[self._several[row]] += column.open[row]
         return column
 
-    def _new(self, needs: DevicesWanted, selected: Selected) -> Column:
+    def _new(self, needs: DevicesWanted, selected: Selected) -> FreeDevices:
         possible = np.zeros(len(self._devices), dtype=np.bool_)
         consumed: dict[int, Amounts] = {}
-        plain = not selected.errors and not selected.error
+        plain = not selected.faulty and not selected.error
         for identity in () if selected.error else selected.devices:
             for row in self._rows.get(identity, ()):
                 device = self._devices[row]
@@ -188,9 +188,9 @@ class DeviceTable:
                     consumed[row] = taken
                 if device.shared or device.consumes or self._node_row[row] < 0 or not self._certain[row]:
                     plain = False
-        return Column(possible, consumed, len(self._nodes), plain)
+        return FreeDevices(possible, consumed, len(self._nodes), plain)
 
-    def _open(self, column: Column, of: Kind, row: int) -> int:
+    def _open(self, column: FreeDevices, of: Kind, row: int) -> int:
         """How many claims can have a device that matches, by itself."""
         device = self._devices[row]
         if of.admin:

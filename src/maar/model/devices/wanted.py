@@ -158,7 +158,7 @@ class Wanted:
         if there.device.binding_conditions and not self._features.binding_conditions:
             return False
         selected = self._problem.selected[one.needs.selectors]
-        if error := selected.error or selected.errors.get(there.device.id):
+        if error := selected.error or selected.faulty.get(there.device.id):
             return f"claim `{one.claim.key}`: {error}"
         if there.device.id not in selected.devices:
             return False
