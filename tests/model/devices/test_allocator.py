@@ -549,3 +549,13 @@ def test_a_search_is_bounded_and_says_so() -> None:
     found = search(pool, asked, limit=2000)
     assert (Outcome.CANCELLED, 2000, "gave up after 2000 steps") == (found.outcome, found.steps, found.why)
     assert Outcome.ALLOCATED is search(pool, claim(*requests[:11], constraints=constraints[:11]), limit=2000).outcome
+
+
+def test_a_search_is_bounded_also_in_the_devices_that_it_tries() -> None:
+    """No device after the first goes with it: each step tries all of them."""
+    pool = pool_of(*(device(f"d{i:03}", attributes={"x": i}) for i in range(128)))
+    asked = claim(wants(count=2), constraints=(alike("x"),))
+    found = search(pool, asked, limit=200)
+    assert Outcome.CANCELLED is found.outcome
+    assert found.steps < 200
+    assert Outcome.NO_FIT is search(pool, asked, limit=1000).outcome

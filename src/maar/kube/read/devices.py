@@ -1,9 +1,8 @@
 """Devices: per-node counts of needs beyond plain resources. Today it only finds what Maar does not account for.
 
 A share of a GPU must fit on one card, so it is more than a number on the node. Counting it as a plain resource would
-bind pods that the device plugin then refuses. Such pods, and pods with resource claims, wait with a reason. This is the
-place where ResourceSlices and claims become device counts, in resource columns that may name the accelerator kind
-(`nvidia.com/gpu@h100`): quotas per kind are then a matter of naming.
+bind pods that the device plugin then refuses. Such pods, and pods with resource claims, wait with a reason. What can be
+read and allocated for claims already is in `maar.kube.read.claims` and `maar.model.devices`; nothing asks it yet.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Claims, their requests and the alternatives of a request are tried in their order, devices in the order of the node's
 pools, depth first. The first full solution wins; so for the same pools, ledger and claims the answer is that of
-kube-scheduler. The search tries everything, so it is bounded in steps, and a search that was cut short is its own
-outcome: it proves nothing. Which devices the expressions match is an input.
+kube-scheduler. The search tries everything, so it is bounded in steps and in devices that it tries, and a search that
+was cut short is its own outcome: it proves nothing. Which devices the expressions match is an input.
 
 The search is a generator for each level, run by one loop: no number of claims can exhaust Python's stack.
 """
@@ -49,7 +49,10 @@ class Searched(msgspec.Struct, frozen=True):
 def allocate(
     problem: Problem, node: NodeNames, pools: Sequence[DevicePool], ledger: DeviceLedger, *, limit: int
 ) -> Searched:
-    """Devices of a node for all claims, or why there are none. `limit`: the steps that the search may take."""
+    """Devices of a node for all claims, or why there are none.
+
+    `limit`: the steps that the search may take, counted as Kubernetes does; it may try a few devices for each of them.
+    """
     steps = StepLimit(limit)
     try:
         wanted = Wanted(problem, node, pools, ledger)
@@ -68,14 +71,24 @@ class _OutOfSteps(Exception):
     pass
 
 
-class StepLimit:
-    """Counts the steps of a search."""
+TRIES = 16
+"""Devices that a search may try for each step of its limit; tuned by hand. A step alone can try thousands in vain."""
 
-    __slots__ = ("_limit", "taken")
+
+class StepLimit:
+    """Counts the steps of a search, and the devices that it tries."""
+
+    __slots__ = ("_limit", "_tries", "taken")
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
+        self._tries = limit * TRIES
         self.taken = 0
+
+    def attempt(self) -> None:
+        if self._tries <= 0:
+            raise _OutOfSteps
+        self._tries -= 1
 
     def step(self) -> None:
         if self.taken >= self._limit:
@@ -115,6 +128,7 @@ class _Search:
         self._wanted = wanted
         self._ledger = ledger
         self._step = steps.step
+        self._attempt = steps.attempt
         self._constraints = [[Chosen(constraint) for constraint in claim.constraints] for claim in problem.claims]
         self._chosen: list[list[tuple[There, AllocatedDevice]]] = [[] for _ in problem.claims]
         self._picked: dict[tuple[int, int], Alternative] = {}
@@ -193,6 +207,7 @@ class _Search:
 
     def _take(self, at: int, one: Alternative, there: There) -> _Undo | None:
         """Choose a device if it is free and goes with the others."""
+        self._attempt()
         device, features = there.device, self._features
         shared = device.shared and features.consumable_capacity
         if not self._is_free(at, one, device, shared):

@@ -12,13 +12,15 @@ from maar.model.devices.device import Attribute, Device
 class Chosen:
     """One constraint, and the values of the devices chosen so far, in the order in which they were chosen."""
 
-    __slots__ = ("_alike", "_name", "_requests", "_values")
+    __slots__ = ("_alike", "_different", "_name", "_requests", "_values")
 
     def __init__(self, constraint: DeviceConstraint) -> None:
         self._alike = bool(constraint.match_attribute)
         self._name = constraint.match_attribute or constraint.distinct_attribute
         self._requests = frozenset(constraint.requests)
         self._values: list[Attribute] = []
+        self._different: set[Attribute] = set()
+        """The same, where all differ."""
 
     def concerns(self, request: str, full_name: str) -> bool:
         """Whether it is about devices of a request or of one of its alternatives."""
@@ -32,11 +34,13 @@ class Chosen:
         if self._values:
             if not value.is_single:
                 return False
-            if value != self._values[0] if self._alike else value in self._values:
+            if value != self._values[0] if self._alike else value in self._different:
                 return False
         self._values.append(value)
+        if not self._alike:
+            self._different.add(value)
         return True
 
     def remove(self) -> None:
         """Remove the device that was added last."""
-        self._values.pop()
+        self._different.discard(self._values.pop())
