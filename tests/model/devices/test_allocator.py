@@ -559,3 +559,11 @@ def test_a_search_is_bounded_also_in_the_devices_that_it_tries() -> None:
     assert Outcome.CANCELLED is found.outcome
     assert found.steps < 200
     assert Outcome.NO_FIT is search(pool, asked, limit=1000).outcome
+
+
+def test_too_many_devices_are_not_tried_in_all_combinations() -> None:
+    """20 devices leave no room for either alternative of the second request, whichever 20 these are."""
+    first = DeviceRequest("a", first_available=(alternative("many", count=20), alternative("one")))
+    second = DeviceRequest("b", first_available=(alternative("x", count=13), alternative("y", count=14)))
+    found = search(gpus(40), claim(first, second), limit=100)
+    assert ["a/one", *["b/x"] * 13] == [one.request for one in found.allocations[0].results]
