@@ -151,12 +151,14 @@ def test_a_slice_that_is_not_understood_is_left_out() -> None:
     found, problems = slices(
         changed(SLICE, devices=[{"name": "a", "capacity": {"memory": {"value": "80Gb"}}}]),
         changed(SLICE, devices=[{"name": "a", "consumesCounters": groups}]),
+        changed(SLICE, devices=[{"name": "a", "capacity": {"memory": {"value": "1e9999"}}}]),
         SLICE,
     )
     assert 1 == len(found)
     assert problems[0].startswith(
         "resource slice `n1-gpus`: spec.devices[0].capacity.memory.value: not a quantity: `80Gb`"
     )
+    assert problems[2].endswith("capacity.memory.value: expected less than 1e36, got `1e9999`")
     assert problems[1].endswith("spec.devices[0].consumesCounters[0].compatibilityGroups: not supported")
 
 

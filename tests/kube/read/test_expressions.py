@@ -78,6 +78,7 @@ ERRORS = [
     ("device.capacity['gpu.nvidia.com'].memory.compareTo(semver('1.0.0')) > 0", "cannot be compared"),
     ("device.attributes['gpu.nvidia.com'].driverVersion.sign() == 1", "expected a quantity"),
     ("quantity('40Gb').sign() == 1", "not a quantity: `40Gb`"),
+    ("quantity('1e9999').sign() == 1", "the quantity is not less than 1e36"),
     ("semver('1.2') == semver('1.2.0')", "not a semantic version: `1.2`"),
     ("quantity('1500m').asInteger() == 1", "not a whole number"),
     ("device.attributes['gpu.nvidia.com'].type", "expected `true` or `false`, got a value of type string"),

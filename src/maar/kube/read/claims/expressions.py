@@ -19,6 +19,7 @@ from functools import lru_cache
 from typing import Any
 
 from maar.kube.read.claims.analysis import LONGEST, MOST_WORK, Analysis, Dependence, analysis
+from maar.kube.read.claims.slices import LARGEST
 from maar.model.devices.device import NANO, Attribute, Device
 from maar.model.resources import QuantityError, parse_quantity
 
@@ -173,6 +174,8 @@ def _completed(text: str) -> str:
 
 
 def _quantity(value: Fraction) -> bytes:
+    if abs(value) >= LARGEST:
+        raise ValueError("the quantity is not less than 1e36")
     return f"q{value.numerator}/{value.denominator}".encode()
 
 

@@ -74,13 +74,19 @@ def node_terms(selector: NodeSelector | None) -> tuple[NodeTerm, ...] | None:
     return None if selector is None else tuple(map(node_term, selector.node_selector_terms))
 
 
+LARGEST = 10**36
+"""Amounts are smaller than this; numbers with thousands of digits would cost time wherever they are used."""
+
+
 def amount(value: Quantity, path: str) -> int:
     """A quantity in billionths; like Kubernetes, it rounds up what is finer."""
     try:
-        exact = parse_quantity(value) * NANO
+        exact = parse_quantity(value)
     except QuantityError as error:
         raise FieldError(path, str(error)) from None
-    return _up(exact)
+    if abs(exact) >= LARGEST:
+        raise FieldError(path, f"expected less than 1e36, got `{value}`")
+    return _up(exact * NANO)
 
 
 def amounts(quantities: Mapping[str, Quantity], path: str) -> dict[str, int]:
