@@ -16,6 +16,9 @@ from maar.model.reasons import in_one_line
 from maar.model.shapes import Shape
 from maar.model.snapshot import Cluster, Snapshot
 from maar.registry import catalog
+from maar.shards.map import ShardMap
+from maar.shards.shard import Standing
+from maar.shards.slots import SLOTS
 from maar.testing.builders import GPU, cluster, elastic, gang, node
 
 CONFIG = default_config(catalog())
@@ -173,6 +176,15 @@ def test_shards_keep_a_limit_together_in_any_minute_and_none_is_left_out(limit: 
 
 def test_the_process_with_all_shards_has_the_whole_limit() -> None:
     assert (5, True) == share_of(5, frozenset({0, 1, 2}), 3, 0.0)
+
+
+def test_a_shard_lets_its_part_of_the_limit_through() -> None:
+    plan, snapshot = two_claims()
+    owners, limit = ShardMap(2, (0,) * SLOTS), BrakeSettings(per_minute=4)
+    everything = frozenset(snapshot.nodes.names)
+    for shards, evicted in ((frozenset({0}), 2), (frozenset({0, 1}), 4)):
+        standing = Standing(shards, owners, everything, frozenset({"default"}))
+        assert evicted == len(Brakes(limit).apply(plan, snapshot, 100.0, standing).evict)
 
 
 def test_binds_into_room_of_blocked_evictions_are_blocked_too() -> None:
