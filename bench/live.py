@@ -24,9 +24,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tests.support.patience import until
 from tests.support.real.cluster import RealCluster
 
 from bench.cluster import CREATING, NAMESPACE, Maar, in_parallel, maar, p99_of
+from bench.processes import PATIENCE
 from bench.writes import GPUS, GROUPS, node, pod
 from bench.writes_flood import samples
 from maar.kube.client.access import load_access
@@ -164,8 +166,8 @@ class Churn:
                 *(group.create_task(self._kubelet()) for _ in range(KUBELETS)),
             ]
             await self._watch.synced.wait()
-            while len(self._running) < self._nodes * GPUS // GANG:
-                await asyncio.sleep(0.1)
+            full = self._nodes * GPUS // GANG
+            await until(lambda: len(self._running) >= full, "all GPUs are in use", PATIENCE)
             tasks.append(group.create_task(self._turns()))
             yield
             for task in tasks:

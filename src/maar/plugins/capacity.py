@@ -140,7 +140,7 @@ class Capacity:
         )
 
     def _exceeds(self, q: int, asks: Row) -> bool:
-        """Whether a queue would have more than it deserves with so much more."""
+        """Whether a queue would have more than it deserves if it got these amounts."""
         due, has = self._due(q), self._has(q)
         return any(asks[d] > 0 and (most := due[d]) is not None and has[d] + asks[d] > most for d in self._dims)
 

@@ -259,7 +259,7 @@ def _is_stale(seen: PlannedJob, record: Record, standing: Verdict | None, now: f
 
 
 class PodTexts(msgspec.Struct, frozen=True):
-    """What a pod shows, and what it is to show."""
+    """What a pod shows, and what it should show."""
 
     pod: Waiting
     mark: Mark

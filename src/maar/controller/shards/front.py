@@ -240,8 +240,8 @@ class Shards:
             await turned.wait()
 
     def begin(self, shard: int, epoch: int, stored: StoredMap, seconds: float = 0.0) -> None:
-        """A shard was taken over in so many seconds, and its wants stand. Pods were listed after this version of the
-        map, which has the epoch of this process: what a newer version gives to it needs another list."""
+        """Begin to hold a shard that was taken over in these seconds; its wants stand. Pods were listed after this
+        version of the map, which has the epoch of this process: what a newer version gives it needs another list."""
         self.taken[shard] += 1
         self.take_over_seconds[shard] = seconds
         self.holding.see(stored)

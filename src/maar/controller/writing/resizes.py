@@ -363,7 +363,7 @@ def kept_after(found: ElasticJob, change: SizeChange) -> Kept:
 
 
 def _by_hand(found: ElasticJob) -> str:
-    """That somebody else set the size that Maar is about to change; empty if nobody did."""
+    """The words that somebody else set the size that Maar is about to change; empty if no one did."""
     spec = found.spec
     if found.standing != spec or spec.suspended or spec.kept.written in (0, spec.size):
         return ""

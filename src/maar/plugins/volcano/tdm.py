@@ -218,7 +218,7 @@ class Tdm:
         rows = session.state.node
         there = (session.state.status == Status.BOUND) & (table.status == Status.BOUND) & (rows >= 0) & nodes[rows]
         found = np.flatnonzero(there)
-        # Whoever takes her word back while her pod runs: it counts up to the share of her queue.
+        # The owner may take her word back while the pod runs: then it counts up to the share of her queue.
         beyond, tasks = unprotected(session, found).tolist(), table.tasks
         return [
             t

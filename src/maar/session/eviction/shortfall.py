@@ -91,7 +91,7 @@ class Shortfalls:
         return self._worst({self._queue_of.item(unit.job) for unit in units}, going)
 
     def least(self, lacks: Sequence[int]) -> Fraction | int:
-        """A shortfall that no choice of tasks avoids, if so much of each resource must be freed."""
+        """A shortfall that no choice of tasks avoids, if these amounts must be freed."""
         table, requests = self._session.snapshot.tasks, self._session.snapshot.shapes.requests
         queues = {int(q) for q in np.unique(self._queue_of[table.job[self._tasks]]).tolist()}
         if len(queues) > 1:
