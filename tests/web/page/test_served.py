@@ -142,7 +142,7 @@ def test_forecasts_appear_on_the_page(tmp_path: Path, opened: Open) -> None:
         running.run(web.cluster.api.patch(group, limit))
         page = logged_in(running, opened, USER)
         page.goto(f"{web.base}/#/waiting")
-        expect(page.locator(f"tr[data-job='{MINE}/waits']")).to_contain_text(re.compile(r"in (2 h|1 h 59 min)"))
+        expect(page.locator(f"tr[data-job='{MINE}/waits']")).to_contain_text(re.compile(r"in (2 h|1 h 5\d min)"))
         expect(page.locator(f"tr[data-job='{MINE}/waits']")).to_contain_text(re.compile("place [12]"))
         expect(page.locator(f"tr[data-job='{MINE}/huge']")).to_contain_text("never as things are")
         page.goto(f"{web.base}/#/jobs/{MINE}/waits")
