@@ -11,7 +11,7 @@ CODE  := $(wildcard src tests bench tools)
 PIP   := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run examples test test-fast test-repeat fuzz soak soak-shards check format real browser screenshot manifests package image image-base image-pin test-image test-node node conformance bench bench-page bench-decide bench-backlog bench-answers bench-election bench-elastic bench-policies bench-lengths bench-learning bench-learning-node bench-sim bench-forecast bench-rollouts bench-cluster bench-http bench-web bench-size bench-writes bench-shards lock clean
+.PHONY: help setup run examples test test-fast test-repeat fuzz soak soak-shards check format real browser screenshot manifests package image image-base image-pin test-image test-node node conformance bench bench-page bench-decide bench-backlog bench-answers bench-election bench-elastic bench-policies bench-lengths bench-learning bench-learning-node bench-sim bench-forecast bench-rollouts bench-cluster bench-peers bench-http bench-web bench-size bench-writes bench-shards lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -166,6 +166,10 @@ bench-rollouts: setup ## measure how many roll-outs of a full cluster with a lon
 
 bench-cluster: setup real ## measure Maar live on a real API server: throughput, CPU, memory, latency, start
 	$(BIN)/python -m bench.cluster
+
+bench-peers: setup real ## compare Maar with kube-scheduler and Volcano on a real API server: a burst, a backlog, an idle cluster; about 12 minutes, and 10 to build
+	@$(BIN)/python tools/controlplane/build.py node volcano
+	$(BIN)/python -m bench.peers $(ARGS)
 
 bench-shards: setup real ## measure 1, 2 and 3 shards: in simulation on 50,000 nodes, and live on a real API server
 	$(BIN)/python -m bench.shards

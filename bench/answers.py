@@ -26,9 +26,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench import backlog
-from bench.served import ENVIRONMENT, cluster, serve, web
-from bench.size import TICKS, family
+import yaml
+from tests.support.patience import wait_until
+
+from bench import backlog, processes
+from bench.size import family
+from bench.web import CRDS
 from maar.embedded.objects.kinds import NODES, PODS, PRIORITY_CLASSES, Kind
 from maar.embedded.server import EmbeddedServer
 from maar.model.jobs import Job
@@ -52,9 +55,23 @@ SAMPLED = 0.02
 # -- the API server
 
 
+def serve(folder: Path, nodes: int, jobs: int) -> None:
+    """Run an API server with the cluster until its input ends."""
+    server = EmbeddedServer(bare=True).start()
+    try:
+        server.call(fill, server, nodes, jobs)
+        server.kubeconfig(folder / "kubeconfig.new").rename(folder / "kubeconfig")
+        sys.stdin.read()
+    finally:
+        server.stop()
+
+
 def fill(server: EmbeddedServer, nodes: int, jobs: int) -> None:
     """The scene as objects. Pods are written past the checks, which would remove their managed fields."""
     api, scene, dice = server.api, backlog.scene(nodes, jobs, differ=True, seed=0), random.Random(0)
+    for file in sorted(CRDS.glob("*.yaml")):
+        for crd in yaml.safe_load_all(file.read_text()):
+            api.create(api.kind("apiextensions.k8s.io", "v1", "customresourcedefinitions"), "", crd)
     groups, queues = (api.kind("scheduling.volcano.sh", "v1beta1", plural) for plural in ("podgroups", "queues"))
     api.create(api.kind("", "v1", "namespaces"), "", {"metadata": {"name": NAMESPACE}})
     for value, name in CLASSES.items():
@@ -188,7 +205,9 @@ def question(command: str, job: str, kubeconfig: Path, *more: str) -> Cost:
     """Run a command, and read its answer."""
     asked = [sys.executable, "-m", "maar.cli.main", command, job, "-o", "json", "--kubeconfig", str(kubeconfig), *more]
     begun = time.monotonic()
-    with subprocess.Popen(asked, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=ENVIRONMENT) as process:
+    with subprocess.Popen(
+        asked, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=processes.ENVIRONMENT
+    ) as process:
         assert process.stdout is not None
         text = process.stdout.read()
         _, status, usage = os.wait4(process.pid, 0)
@@ -231,7 +250,7 @@ class Meter:
             try:
                 if b"maar.web.forecasting" not in Path(f"/proc/{pid}/cmdline").read_bytes():
                     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-                    found[pid] = sum(map(int, fields[11:13])) / TICKS
+                    found[pid] = sum(map(int, fields[11:13])) / processes.TICKS
             except OSError:
                 continue  # it has just ended
         return found
@@ -244,27 +263,25 @@ def _family(pid: int) -> list[int]:
         return [pid]  # a child has just ended
 
 
-def _settle(pid: int) -> None:
-    """Wait until the process rests."""
-    while True:
-        with Meter(pid) as meter:
-            time.sleep(1.0)
-        if meter.seconds < 0.05:
-            return
+def rests(pid: int) -> bool:
+    """Whether the process and what it starts use almost no CPU for a second."""
+    with Meter(pid) as meter:
+        time.sleep(1.0)
+    return meter.seconds < 0.05
 
 
 def measure(nodes: int, jobs: int, commands: list[str], ways: list[str]) -> list[dict[str, Any]]:
     names = [f"{NAMESPACE}/waits-{int(jobs * place):05}" for place in ASKED]
     rows = []
-    with cluster("bench.answers", "--nodes", str(nodes), "--jobs", str(jobs)) as kubeconfig:
+    with processes.cluster("bench.answers", nodes=nodes, jobs=jobs) as kubeconfig:
         for command in commands if "alone" in ways else ():
             costs = [question(command, name, kubeconfig) for name in names]
             for name, cost in zip(names, costs, strict=True):
                 _say(nodes, jobs, command, "alone", name, cost.cpu, cost)
             rows.append(_row(nodes, jobs, command, "alone", [(cost.cpu, cost.passed) for cost in costs]))
         if "web" in ways:
-            with web(kubeconfig) as (pid, address):
-                _settle(pid)
+            with processes.web(kubeconfig) as (pid, address):
+                wait_until(lambda: rests(pid), "maar web rests", processes.PATIENCE)
                 for command in commands:
                     found = []
                     for name in names:
@@ -303,7 +320,7 @@ def main() -> None:
     parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.serve is not None:
-        serve(given.serve, fill, given.nodes, given.jobs)
+        serve(given.serve, given.nodes, given.jobs)
         return
     sizes = [size for size in SIZES if given.nodes in (None, size[0])] or [(given.nodes, given.jobs)]
     rows = []

@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
+import random
 import signal
 import statistics
 import subprocess
@@ -19,14 +19,16 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.support.patience import until
 from tests.support.real.cluster import RealCluster
 from tests.support.real.processes import free_port
 
+from bench.processes import cpu_seconds, memory_mb
 from maar.kube.client.access import load_access
 from maar.kube.client.api import Api
 from maar.kube.client.informer import Changed, Delta, Informer, Removed, Replaced
@@ -42,16 +44,16 @@ CREATING = 32
 """Parallel creates."""
 BINDING = 64
 """Parallel binds in the bare loop, as in Maar."""
-TICKS = os.sysconf("SC_CLK_TCK")
 
 
-def pod(name: str, group: str, node: str = "") -> dict[str, Any]:
+def pod(name: str, group: str, node: str = "", scheduler: str = "maar") -> dict[str, Any]:
+    of_group = {"scheduling.k8s.io/group-name": group} if group else {}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": name, "namespace": NAMESPACE, "annotations": {"scheduling.k8s.io/group-name": group}},
+        "metadata": {"name": name, "namespace": NAMESPACE, "annotations": of_group},
         "spec": {
-            "schedulerName": "maar",
+            "schedulerName": scheduler,
             "containers": [{"name": "c", "image": "train", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}],
             **({"nodeName": node} if node else {}),
         },
@@ -88,9 +90,11 @@ class Watcher:
     """Watches for pods with a node and running groups."""
 
     def __init__(self, api: Api) -> None:
-        self.bound: set[str] = set()
-        self.running: set[str] = set()
+        self.bound: dict[str, float] = {}
+        """When each pod was first seen with a node."""
+        self.running: dict[str, float] = {}
         self.last = 0.0
+        """When the last of them was seen."""
         self.changed = asyncio.Event()
         self._pods = Informer(api, PODS, self._pod)
         self._groups = Informer(api, volcano_podgroup.KIND.resource, self._group)
@@ -104,7 +108,7 @@ class Watcher:
         if isinstance(delta, Changed) and isinstance(delta.object, Pod) and delta.object.spec.node_name:
             self._note(self.bound, delta.object.key)
         elif isinstance(delta, Removed):
-            self.bound.discard(f"{delta.namespace}/{delta.name}")
+            self.bound.pop(f"{delta.namespace}/{delta.name}", None)
 
     def _group(self, delta: Delta[VolcanoGroup]) -> None:
         if isinstance(delta, Replaced | Removed):
@@ -113,10 +117,9 @@ class Watcher:
         if isinstance(item, VolcanoGroup) and item.status.phase == "Running":
             self._note(self.running, item.key)
 
-    def _note(self, where: set[str], key: str) -> None:
+    def _note(self, where: dict[str, float], key: str) -> None:
         if key not in where:
-            where.add(key)
-            self.last = time.perf_counter()
+            where[key] = self.last = time.perf_counter()
         self.changed.set()
 
     async def until(self, done: Callable[[], bool], patience: float = 180.0) -> None:
@@ -132,8 +135,8 @@ class Watcher:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
-async def burst(api: Api, watcher: Watcher, prefix: str, pods: int, groups: bool) -> float:
-    """Create gangs as fast as possible. Returns the seconds from the first create to the last bind and status."""
+async def make_gangs(api: Api, prefix: str, pods: int, groups: bool = True, scheduler: str = "maar") -> None:
+    """Create gangs as fast as possible."""
     names = [f"{prefix}-{i:04}" for i in range(pods // GANG)]
     path, group_path = PODS.path(NAMESPACE), volcano_podgroup.KIND.resource.path(NAMESPACE)
 
@@ -141,11 +144,16 @@ async def burst(api: Api, watcher: Watcher, prefix: str, pods: int, groups: bool
         if groups:
             await api.create(group_path, group(name))
         for i in range(GANG):
-            await api.create(path, pod(f"{name}-{i}", name))
+            await api.create(path, pod(f"{name}-{i}", name, scheduler=scheduler))
 
-    begun = time.perf_counter()
     await in_parallel([lambda n=name: gang(n) for name in names], CREATING)  # type: ignore[misc]
-    wanted = len(names)
+
+
+async def burst(api: Api, watcher: Watcher, prefix: str, pods: int, groups: bool) -> float:
+    """Create gangs as fast as possible. Returns the seconds from the first create to the last bind and status."""
+    begun = time.perf_counter()
+    await make_gangs(api, prefix, pods, groups)
+    wanted = pods // GANG
     await watcher.until(lambda: len(watcher.bound) >= pods and (not groups or len(watcher.running) >= wanted))
     return watcher.last - begun
 
@@ -209,16 +217,21 @@ class Maar:
 
     async def started(self, patience: float = 120.0) -> float:
         """Seconds until the end of its first cycle."""
-        while not (ended := self.first_cycle()):
-            if time.time() - self.begun > patience or self._process.poll() is not None:
+
+        async def ended() -> float:
+            if self._process.poll() is not None:
                 raise RuntimeError("maar did not start")
-            await asyncio.sleep(0.05)
-        return ended - self.begun
+            return self.first_cycle()
+
+        return await until(ended, "maar has decided", patience) - self.begun
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
     def cpu_seconds(self) -> float:
         """CPU seconds used so far."""
-        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / TICKS
+        return cpu_seconds(self.pid)
 
     def rss_mb(self, field: str = "VmHWM") -> float:
         """Peak memory; with `VmRSS`, memory now."""
@@ -226,8 +239,7 @@ class Maar:
             self._log.seek(0)
             last = self._log.read().decode(errors="replace")[-2000:]
             raise RuntimeError(f"maar ended with exit code {self._process.returncode}: {last}")
-        status = Path(f"/proc/{self._process.pid}/status").read_text().splitlines()
-        return int(next(line for line in status if line.startswith(field)).split()[1]) / 1024
+        return memory_mb(self.pid, field)
 
     def stop(self) -> None:
         self._process.send_signal(signal.SIGTERM)
@@ -262,21 +274,36 @@ async def throughput(kubeconfig: Path, pods: int, *options: str) -> tuple[float,
     return pods / seconds, spent, memory
 
 
+def singles(prefix: str, count: int) -> list[dict[str, Any]]:
+    """Pods without a gang."""
+    return [pod(f"{prefix}-{i}", "") for i in range(count)]
+
+
+async def one_by_one(api: Api, watcher: Watcher, bodies: Iterable[dict[str, Any]], pause: float = 0.0) -> list[float]:
+    """Milliseconds from create to bind, one pod at a time, with pauses of about this many seconds between them."""
+    taken, dice = [], random.Random(0)
+    for body in bodies:
+        await asyncio.sleep(dice.uniform(0.5, 1.5) * pause)
+        key = f"{NAMESPACE}/{body['metadata']['name']}"
+        begun = time.perf_counter()
+        await api.create(PODS.path(NAMESPACE), body)
+        await watcher.until(lambda key=key: key in watcher.bound)  # type: ignore[misc]
+        taken.append((watcher.bound[key] - begun) * 1000)
+    return taken
+
+
+def p99_of(taken: list[float]) -> float:
+    return sorted(taken)[max(int(len(taken) * 0.99) - 1, 0)]
+
+
 async def latencies(kubeconfig: Path, times: int) -> list[float]:
     """Milliseconds from create to bind, one pod at a time."""
     api = await Api.open(load_access(str(kubeconfig)))
-    taken = []
     with maar(kubeconfig) as child:
         await child.started()
         watcher = Watcher(api)
         await watcher.synced()
-        for i in range(times):
-            body = pod(f"single-{i}", "")
-            del body["metadata"]["annotations"]
-            begun = time.perf_counter()
-            await api.create(PODS.path(NAMESPACE), body)
-            await watcher.until(lambda n=i: f"{NAMESPACE}/single-{n}" in watcher.bound)  # type: ignore[misc]
-            taken.append((watcher.last - begun) * 1000)
+        taken = await one_by_one(api, watcher, singles("single", times))
         await watcher.close()
     await api.close()
     return taken
@@ -372,8 +399,8 @@ def burst_once(nodes: int, pods: int, announced: bool = True) -> dict[str, float
 def latency_once(nodes: int) -> dict[str, float]:
     with RealCluster() as cluster:
         asyncio.run(_nodes(cluster.kubeconfig, nodes))
-        taken = sorted(asyncio.run(latencies(cluster.kubeconfig, 200)))
-    p99 = taken[int(len(taken) * 0.99) - 1]
+        taken = asyncio.run(latencies(cluster.kubeconfig, 200))
+    p99 = p99_of(taken)
     print(
         f"one pod on an idle cluster, 200 times: median {statistics.median(taken):.0f} ms, p99 {p99:.0f} ms", flush=True
     )

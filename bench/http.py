@@ -19,12 +19,12 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from tests.support.patience import until
 from tests.support.real.cluster import RealCluster
 
-from bench.cluster import NAMESPACE, Maar, Watcher, make_nodes, pod
+from bench.cluster import Maar, Watcher, make_nodes, one_by_one, p99_of, singles
 from maar.kube.client.access import load_access
 from maar.kube.client.api import Api
-from maar.kube.wire.api_resources import PODS
 
 TEAMS = 4
 """Namespaces whose jobs report."""
@@ -76,8 +76,7 @@ async def clients(port: int, connections: int, rate: float, tokens: list[str]) -
     tasks = [
         asyncio.create_task(client(n, port, every if n % REPORTING else 1.0, tokens, seen)) for n in range(connections)
     ]
-    while not seen:
-        await asyncio.sleep(0.01)
+    await until(lambda: seen, "the first answer")
     begun = time.perf_counter()
     await asyncio.to_thread(sys.stdin.read)
     seconds = time.perf_counter() - begun
@@ -104,19 +103,6 @@ class Load:
 # -- the measurement
 
 
-async def binds(api: Api, watcher: Watcher, name: str, times: int) -> list[float]:
-    """Milliseconds from create to bind, one pod at a time."""
-    taken = []
-    for number in range(times):
-        body = pod(f"{name}-{number}", "")
-        del body["metadata"]["annotations"]
-        begun = time.perf_counter()
-        await api.create(PODS.path(NAMESPACE), body)
-        await watcher.until(lambda n=number: f"{NAMESPACE}/{name}-{n}" in watcher.bound)  # type: ignore[misc]
-        taken.append((watcher.last - begun) * 1000)
-    return taken
-
-
 def tokens_of(cluster: RealCluster) -> list[str]:
     """A token of each team."""
     tokens = []
@@ -141,13 +127,13 @@ async def measure(cluster: RealCluster, given: argparse.Namespace, history: Path
         await child.started()
         watcher = Watcher(api)
         await watcher.synced()
-        await binds(api, watcher, "warm", 10)
+        await one_by_one(api, watcher, singles("warm", 10))
         for turn in range(given.rounds):
-            quiet += await binds(api, watcher, f"quiet-{turn}", given.binds)
+            quiet += await one_by_one(api, watcher, singles(f"quiet-{turn}", given.binds))
             load = Load(child.port, given.connections, given.rate, tokens)
             try:
-                await binds(api, watcher, f"between-{turn}", 10)  # The clients start meanwhile.
-                loaded += await binds(api, watcher, f"loaded-{turn}", given.binds)
+                await one_by_one(api, watcher, singles(f"between-{turn}", 10))  # The clients start meanwhile.
+                loaded += await one_by_one(api, watcher, singles(f"loaded-{turn}", given.binds))
             finally:
                 found = load.end()
             seen.update(found["seen"])
@@ -158,7 +144,7 @@ async def measure(cluster: RealCluster, given: argparse.Namespace, history: Path
         await api.close()
     served = sum(count for code, count in seen.items() if code.startswith("2"))
     refused = sum(count for code, count in seen.items() if code in ("429", "503", "cut"))
-    p99 = {name: _p99(taken) for name, taken in (("quiet", quiet), ("loaded", loaded))}
+    p99 = {name: p99_of(taken) for name, taken in (("quiet", quiet), ("loaded", loaded))}
     for name, taken in (("quiet", quiet), ("loaded", loaded)):
         print(f"{name}: {len(taken)} binds, median {statistics.median(taken):.0f} ms, p99 {p99[name]:.0f} ms")
     print(f"responses by status code: {dict(sorted(seen.items()))}")
@@ -170,10 +156,6 @@ async def measure(cluster: RealCluster, given: argparse.Namespace, history: Path
         "served_per_s": round(served / seconds),
         "refused_per_s": round(refused / seconds),
     }
-
-
-def _p99(taken: list[float]) -> float:
-    return sorted(taken)[max(int(len(taken) * 0.99) - 1, 0)]
 
 
 def main() -> None:

@@ -22,8 +22,8 @@ import msgspec
 
 from maar.registry import ALGORITHMS, catalog
 from maar.sim.compare import ComparedRun, play
+from maar.sim.papers.applications import read_rates
 from maar.sim.pool import simulate
-from maar.sim.rates import read_rates
 from maar.sim.result import Run
 from maar.sim.setting import Setting
 from maar.sim.trace import Trace

@@ -29,9 +29,9 @@ from typing import Any
 from tests.support.live import NAMESPACE, Live
 from tests.support.live_shards import LEASE_S, LiveShards, TakeOver, numbers_in
 from tests.support.real.cluster import RealCluster
-from tests.support.scheduler import Child
 
-from bench.cluster import CREATING, GANG, TICKS, Watcher, in_parallel, make_nodes, pod
+from bench.cluster import CREATING, GANG, Watcher, in_parallel, make_nodes, pod
+from bench.processes import cpu_seconds, memory_mb
 from bench.writes import Own, Requests
 from maar.kube.client.access import load_access
 from maar.kube.client.api import Api
@@ -59,16 +59,6 @@ def queue_names() -> list[str]:
         name = f"team-{number}"
         found.setdefault(slots[slot_of(name)], []).append(name)
     return [name for shard in range(MOST_SHARDS) for name in found[shard][:QUEUES_EACH]]
-
-
-def cpu_seconds(child: Child) -> float:
-    fields = Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
-
-
-def peak_mb(child: Child) -> float:
-    lines = Path(f"/proc/{child.pid}/status").read_text().splitlines()
-    return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) / 1024
 
 
 async def load(api: Api, own: Own, pods: int) -> float:
@@ -151,9 +141,10 @@ async def measure(kubeconfig: Path, folder: Path, shards: int, nodes: int, pods:
         for _ in range(shards):
             play.start()
         await play.ready()
-        before, spent = await own.of_others(), sum(map(cpu_seconds, play.children))
+        before, spent = await own.of_others(), sum(cpu_seconds(child.pid) for child in play.children)
         seconds = await load(api, own, pods)
-        cpu, memory = sum(map(cpu_seconds, play.children)) - spent, sum(map(peak_mb, play.children))
+        cpu = sum(cpu_seconds(child.pid) for child in play.children) - spent
+        memory = sum(memory_mb(child.pid) for child in play.children)
         writes = await own.of_others() - before
         _say(shards, pods, pods / seconds, cpu, memory, writes)
         borrowed = await borrow(play)

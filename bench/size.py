@@ -11,23 +11,18 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import os
 import re
-import subprocess
-import sys
 import time
 import urllib.request
 from pathlib import Path
 
 from tests.support.real.processes import free_port
 
-from bench.served import ask, cluster
-from bench.web import memory_mb
+from bench import processes
 
 SIZES = ((100, 1_000), (1_000, 10_000), (5_000, 50_000))
 SETTLE_S, IDLE_S = 20.0, 30.0
 """Time for the first writes, and then to look at the CPU of a cluster where nothing happens. Tuned by hand."""
-TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def family(pid: int) -> list[int]:
@@ -39,7 +34,7 @@ def family(pid: int) -> list[int]:
 def cpu_seconds(pid: int) -> float:
     """Of a process and of its children that have ended."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return sum(map(int, fields[11:15])) / TICKS
+    return sum(map(int, fields[11:15])) / processes.TICKS
 
 
 def cpu(pid: int) -> float:
@@ -52,33 +47,27 @@ def memory(pid: int, seconds: float) -> float:
     most, end = 0.0, time.monotonic() + seconds
     while time.monotonic() < end:
         with contextlib.suppress(OSError, IndexError):  # a process has just ended
-            most = max(most, sum(map(memory_mb, family(pid))))
+            most = max(most, sum(map(processes.memory_mb, family(pid))))
         time.sleep(0.5)
     return most
 
 
-def measure(command: list[str], folder: Path, port: int) -> dict[str, float]:
+def measure(kubeconfig: Path, port: int, *command: str) -> dict[str, float]:
     """Start a command, wait until it is ready, and look at it while nothing happens."""
-    log = folder / "log"
-    arguments = [sys.executable, "-m", "maar.cli.main", *command, "--kubeconfig", str(folder / "kubeconfig")]
-    with log.open("w") as out:
-        process = subprocess.Popen([*arguments, "--history", "none"], stderr=out)
-    try:
-        while ask(f"http://127.0.0.1:{port}/readyz")[0] != 200:
-            assert process.poll() is None, log.read_text()
-            time.sleep(0.2)
-        while "run" in command and not decided(port):
-            assert process.poll() is None, log.read_text()
-            time.sleep(0.2)
+    with processes.maar(kubeconfig, *command, "--history", "none") as (process, log):
+        processes.while_running(process, lambda: is_ready(port), "it is ready", log)
+        if "run" in command:
+            processes.while_running(process, lambda: decided(port), "it has decided", log)
         until_ready = cpu(process.pid)
         most = memory(process.pid, SETTLE_S)
         before = cpu(process.pid)
         most = max(most, memory(process.pid, IDLE_S))
         idle = (cpu(process.pid) - before) / IDLE_S
         return {"mb": round(most), "cpu_s_to_first_decision": round(until_ready, 1), "idle_cores": round(idle, 3)}
-    finally:
-        process.terminate()
-        process.wait()
+
+
+def is_ready(port: int) -> bool:
+    return processes.ask(f"http://127.0.0.1:{port}/readyz")[0] == 200
 
 
 def decided(port: int) -> bool:
@@ -98,11 +87,11 @@ def main() -> None:
     options = parser.parse_args()
     results = []
     for nodes, pods in (size for size in SIZES if options.nodes in (None, size[0])):
-        with cluster("bench.web", "--nodes", str(nodes), "--pods", str(pods)) as kubeconfig:
+        with processes.cluster("bench.web", nodes=nodes, pods=pods) as kubeconfig:
             ports = free_port(), free_port()
             lease = ["--no-leader-elect", "--lease-duration", "300"]  # the server shares the cores
-            run = measure(["run", *lease, "--http-port", str(ports[0])], kubeconfig.parent, ports[0])
-            web = measure(["web", "--anonymous", "--port", str(ports[1])], kubeconfig.parent, ports[1])
+            run = measure(kubeconfig, ports[0], "run", *lease, "--http-port", str(ports[0]))
+            web = measure(kubeconfig, ports[1], "web", "--anonymous", "--port", str(ports[1]))
         results.append({"nodes": nodes, "pods": pods, "run": run, "web": web})
         print(results[-1], flush=True)
     print(json.dumps(results))

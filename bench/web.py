@@ -9,22 +9,39 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
-from bench.served import ask, cluster, serve, web
+import yaml
+
+from bench import processes
 from maar.embedded.objects.kinds import NODES, PODS
 from maar.embedded.server import EmbeddedServer
 
 LIMIT_MB = 500
 """The bar for memory, in MB of 1024 * 1024 bytes."""
 GANG = 8
+CRDS = Path(__file__).parents[1] / "deploy" / "crds"
 PATHS = ("cluster", "queues", "nodes?limit=5000", "jobs?limit=500", "jobs?state=waiting", "decisions")
 
 
+def serve(folder: Path, nodes: int, pods: int) -> None:
+    """Run an API server with this many objects until its input ends."""
+    server = EmbeddedServer(bare=True).start()
+    try:
+        server.call(fill, server, nodes, pods)
+        server.kubeconfig(folder / "kubeconfig.new").rename(folder / "kubeconfig")
+        sys.stdin.read()
+    finally:
+        server.stop()
+
+
 def fill(server: EmbeddedServer, nodes: int, pods: int) -> None:
+    for file in sorted(CRDS.glob("*.yaml")):
+        for crd in yaml.safe_load_all(file.read_text()):
+            server.api.create(server.api.kind("apiextensions.k8s.io", "v1", "customresourcedefinitions"), "", crd)
     groups = server.api.kind("scheduling.volcano.sh", "v1beta1", "podgroups")
     has = {"cpu": "96", "memory": "1Ti", "pods": "110", "nvidia.com/gpu": "8"}
     for i in range(nodes):
@@ -47,11 +64,6 @@ def fill(server: EmbeddedServer, nodes: int, pods: int) -> None:
             server.api.create(PODS, "default", {"metadata": metadata, "spec": spec})
 
 
-def memory_mb(pid: int, field: str = "VmHWM") -> float:
-    text = Path(f"/proc/{pid}/status").read_text()
-    return int(re.findall(rf"{field}:\s+(\d+) kB", text)[0]) / 1024
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nodes", type=int, default=5000)
@@ -59,28 +71,29 @@ def main() -> None:
     parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve is not None:
-        serve(options.serve, fill, options.nodes, options.pods)
+        serve(options.serve, options.nodes, options.pods)
         return
-    with cluster("bench.web", "--nodes", str(options.nodes), "--pods", str(options.pods)) as kubeconfig:
+    with processes.cluster("bench.web", nodes=options.nodes, pods=options.pods) as kubeconfig:
         measure(kubeconfig, options.pods)
 
 
 def measure(kubeconfig: Path, pods: int) -> None:
     begun = time.perf_counter()
-    with web(kubeconfig) as (pid, base):
+    with processes.web(kubeconfig) as (pid, base):
         ready = time.perf_counter() - begun
-        print(f"ready after {ready:.1f} s with {memory_mb(pid):.0f} MB")
+        after = processes.memory_mb(pid)
+        print(f"ready after {ready:.1f} s with {after:.0f} MB")
         seconds: dict[str, float] = {}
         waiting = f"jobs/default/train-{pods // GANG - 1:05}"
         for path in (*PATHS, f"{waiting}?unblock=false"):
-            status, size, took = ask(f"{base}/api/v1/{path}")
+            status, size, took = processes.ask(f"{base}/api/v1/{path}")
             assert 200 == status, (path, status)
             seconds[path] = round(took, 3)
             print(f"{path:36} {took:7.3f} s {size:10,d} bytes")
-        most = memory_mb(pid)
+        most = processes.memory_mb(pid)
         result = {
             "memory_mb": round(most),
-            "resident_mb": round(memory_mb(pid, "VmRSS")),
+            "resident_mb": round(processes.memory_mb(pid, "VmRSS")),
             "ready_s": round(ready, 1),
             "seconds": seconds,
             "ok": most < LIMIT_MB,

@@ -61,6 +61,17 @@ Requests = Counter[tuple[str, str, str]]
 """Requests that write, by verb, resource and subresource."""
 
 
+async def written(api: Api) -> Requests:
+    """All requests that write, as the API server counts them."""
+    found: Requests = Counter()
+    for line in (await api.get("/metrics")).decode().splitlines():
+        if (sample := SAMPLE.fullmatch(line)) is not None:
+            labels = dict(LABEL.findall(sample["labels"]))
+            if labels["verb"] in WRITING:
+                found[labels["verb"], labels["resource"], labels["subresource"]] += int(float(sample["value"]))
+    return found
+
+
 class Own:
     """A client that counts what it writes."""
 
@@ -82,19 +93,9 @@ class Own:
         self.sent["DELETE", resource.plural, ""] += 1
         await self._api.delete(resource.path(NAMESPACE, name), grace=0)
 
-    async def seen(self) -> Requests:
-        """All requests that write, as the API server counts them."""
-        found: Requests = Counter()
-        for line in (await self._api.get("/metrics")).decode().splitlines():
-            if (sample := SAMPLE.fullmatch(line)) is not None:
-                labels = dict(LABEL.findall(sample["labels"]))
-                if labels["verb"] in WRITING:
-                    found[labels["verb"], labels["resource"], labels["subresource"]] += int(float(sample["value"]))
-        return found
-
     async def of_others(self) -> Requests:
-        """All of them but those that this program sent."""
-        found = await self.seen()
+        """All requests that write, but those that this program sent."""
+        found = await written(self._api)
         found.subtract(self.sent)
         return found
 

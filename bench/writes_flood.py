@@ -15,6 +15,8 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+from tests.support.patience import until
+
 from bench.cluster import CREATING, NAMESPACE, Maar, in_parallel, maar
 from maar.kube.client.access import load_access
 from maar.kube.client.api import Api
@@ -135,7 +137,7 @@ async def flood(kubeconfig: Path, pods: int) -> dict[str, float]:
             await create_gang(api, begun, number)
             number += 1
         left = pods - conditions_written(child)
-        await asyncio.sleep(2.0)  # the page with the metrics may be a second old
+        await until(lambda: Delays(child).total >= number * GANG, "all binds are in the metrics")
         delays, spent, memory = Delays(child), child.cpu_seconds(), child.rss_mb()
         seconds = time.monotonic() - begun
     await api.close()

@@ -70,3 +70,22 @@ def test_a_run_names_the_tests_whose_data_is_not_there(tmp_path: Path, processes
     lines = [line for line in run.stdout.splitlines() if "../shared" in line]
     assert ["skipped without ../shared: 2 tests of test_first.py, test_second.py"] == lines
     assert "1 passed, 3 skipped" in run.stdout
+
+
+@pytest.mark.slow
+def test_real_parts_are_made_only_for_tests_that_need_them() -> None:
+    def needed(*arguments: str) -> str:
+        command = [sys.executable, "-m", "tests.needs", *arguments]
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+    assert "" == needed("tests/session")
+    assert "" == needed("-m", "not slow and not real", "tests/real/test_state.py")
+    assert "real browser\n" == needed("tests/real/test_state.py")
+    assert "real browser\n" == needed()
+
+
+def test_ci_runs_the_fast_tests_before_image_and_node() -> None:
+    text = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    stages = [line.partition("#")[0].split()[2:] for line in text.splitlines() if line.startswith("make ")]
+    assert ["check", "test", "test-image", "test-node", "test"] == [stage[0] for stage in stages]
+    assert "not slow and not real" in " ".join(stages[1])

@@ -28,7 +28,7 @@ READERS = {
     "testing/scenario.py": "checks in tests that no node is over-committed",
 }
 DIVIDERS = {
-    "plugins/rescheduling.py": "divides measured loads, which are no amounts of nodes",
+    "plugins/volcano/rescheduling.py": "divides measured loads, which are no amounts of nodes",
     "plugins/resourcequota.py": "the part of a declared need that missing pods have",
     "plugins/support/shares.py": "shares out amounts by weight",
     "forecast/start.py": "the part of a declared need that one pod has",

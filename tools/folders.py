@@ -9,6 +9,7 @@ about comes from the first sentence of its docstring. `tests/test_docs.py` check
 from __future__ import annotations
 
 import ast
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -34,23 +35,25 @@ def about(name: str) -> str:
     return " ".join(said.partition("\n\n")[0].split()).partition(". ")[0].removesuffix(".")
 
 
-def rooms(contract: dict[str, Any]) -> str:
-    """The rooms of a folder, lowest first; rooms between commas are of one layer."""
-    layers = [layer.replace(" | ", ", ").replace(" : ", ", ") for layer in reversed(contract["layers"])]
-    return " < ".join(layers)
+def rooms(folder: str, contract: dict[str, Any]) -> str:
+    """The folders inside a folder, lowest first; those between commas are of one layer. Modules are left out."""
+    place = SOURCES.joinpath(*folder.split("."))
+    layers = [re.split(r" [|:] ", layer) for layer in reversed(contract["layers"])]
+    found = [", ".join(name for name in layer if (place / name).is_dir()) for layer in layers]
+    return " < ".join(filter(None, found))
 
 
 def folders() -> str:
     """The map, as an indented block."""
     known = contracts()
-    inside = {folder: rooms(c) for c in known.values() for folder in c.get("containers", ())}
+    inside = {folder: rooms(folder, c) for c in known.values() for folder in c.get("containers", ())}
     pure = set(known["pure"]["source_modules"])
     lines = [HEAD]
     for name in reversed(known["layers"]["layers"]):
         folder = SOURCES.joinpath(*name.split(".")).is_dir()
         short = name.removeprefix("maar.") + ("/" if folder else ".py")
         lines.append(f"{'*' if name in pure else ' '} {short:<15}  {about(name)}")
-        if name in inside:
+        if inside.get(name):
             lines.append(f"{'':<19}inside: {inside[name]}")
     return "".join(f"    {line}\n" for line in lines)
 

@@ -37,9 +37,15 @@ class Trace:
 
     folder: str
     """Only code below this folder counts."""
+    without: tuple[str, ...] = ()
+    """Folders inside it that do not count: they are as a library."""
     files: set[str] = field(default_factory=set)
     switches: int = 0
     calls: int = 0
+    hops: set[tuple[str, str]] = field(default_factory=set)
+    """Pairs of files with a call from the first to the second."""
+    passed: list[tuple[str, str]] = field(default_factory=list)
+    """File and function of each call, in order."""
 
     def __enter__(self) -> Trace:
         sys.setprofile(self._event)
@@ -50,17 +56,23 @@ class Trace:
 
     def _event(self, frame: FrameType, event: str, _: object) -> None:
         file = frame.f_code.co_filename
-        if event != "call" or not file.startswith(self.folder):
+        if event != "call" or not self._counts(file):
             return
         self.calls += 1
         self.files.add(file)
+        self.passed.append((file, frame.f_code.co_qualname))
         caller = self._caller(frame)
-        self.switches += caller is not None and caller != file
+        if caller is not None and caller != file:
+            self.switches += 1
+            self.hops.add((caller, file))
+
+    def _counts(self, file: str) -> bool:
+        return file.startswith(self.folder) and not file.startswith(self.without)
 
     def _caller(self, frame: FrameType) -> str | None:
         """The file of the nearest caller inside the folder."""
         at = frame.f_back
-        while at is not None and not at.f_code.co_filename.startswith(self.folder):
+        while at is not None and not self._counts(at.f_code.co_filename):
             at = at.f_back
         return None if at is None else at.f_code.co_filename
 
@@ -105,6 +117,11 @@ def traced() -> dict[str, dict[str, int]]:
     return found
 
 
+def environment(src: Path) -> dict[str, str]:
+    """The environment of a process that imports the Maar in `src`, and this checkout's tools."""
+    return {**os.environ, "PYTHONPATH": f"{src.resolve()}{os.pathsep}{ROOT}"}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--src", type=Path, default=ROOT / "src", help="the sources of the version")
@@ -113,9 +130,8 @@ def main() -> int:
     if given.inside:
         print(json.dumps(traced(), indent=2))
         return 0
-    env = {**os.environ, "PYTHONPATH": str(given.src.resolve())}
-    asked = [sys.executable, "-P", str(Path(__file__).resolve()), "--inside"]
-    return subprocess.run(asked, env=env, check=False).returncode
+    asked = [sys.executable, "-P", "-m", "tools.traced_run", "--inside"]
+    return subprocess.run(asked, env=environment(given.src), check=False).returncode
 
 
 if __name__ == "__main__":

@@ -21,14 +21,8 @@ from maar.session.session import Session
 def decide(snapshot: Snapshot, config: Config, now: float) -> Plan:
     """Run one cycle: the plan for this cluster at this time."""
     # 1 snapshot: made by the caller
-    session = Session(snapshot, config, now)
-    # 2 open: plugins register their hooks; room held for future workers is taken up again. One of several shards has
-    #   a scope, and evicts what other shards ask for
-    confine(session)
-    session.open()
-    count_lingering(session)
-    restore_room(session)
-    grant(session)
+    # 2 open
+    session = opened(snapshot, config, now)
     # 3 act: actions in the configured order; then gangs that cannot be completed release their room, and pods
     #   that their queue admits lose its gate
     for option in config.actions:
@@ -39,3 +33,18 @@ def decide(snapshot: Snapshot, config: Config, now: float) -> Plan:
     plan = plan_of(session)
     session.close()
     return plan
+
+
+def opened(snapshot: Snapshot, config: Config, now: float) -> Session:
+    """A session at the beginning of a cycle; the caller closes it.
+
+    Plugins have registered their hooks, and room reserved for future workers is taken up again. One of several shards
+    has a scope, and evicts what other shards ask for.
+    """
+    session = Session(snapshot, config, now)
+    confine(session)
+    session.open()
+    count_lingering(session)
+    restore_room(session)
+    grant(session)
+    return session

@@ -44,16 +44,12 @@ from maar.plugins import (
     predicates,
     priority,
     proportion,
-    rescheduling,
     reservation,
-    resource_strategy_fit,
     resourcequota,
     sla,
-    task_topology,
-    tdm,
     topology,
-    usage,
 )
+from maar.plugins.volcano import rescheduling, resource_strategy_fit, task_topology, tdm, usage
 
 PLUGINS: tuple[Registration, ...] = (
     Registration(priority.NAME, priority.Priority),

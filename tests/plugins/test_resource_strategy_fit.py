@@ -17,7 +17,7 @@ from maar.model.plan import Plan
 from maar.model.resources import CPU, MEMORY, PODS
 from maar.model.shapes import FillStrategy
 from maar.model.snapshot import Cluster, Snapshot
-from maar.plugins import resource_strategy_fit as fit
+from maar.plugins.volcano import resource_strategy_fit as fit
 from maar.registry import catalog
 from maar.session.session import Session
 from maar.testing.builders import GPU, Gang, cluster, gang, node

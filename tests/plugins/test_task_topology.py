@@ -17,8 +17,8 @@ from maar.model.jobs import TaskTopology
 from maar.model.plan import Plan
 from maar.model.snapshot import Cluster, Snapshot
 from maar.model.tasks import Status
-from maar.plugins.support.buckets import fill, wishes_of
-from maar.plugins.task_topology import MOST_PODS, MOST_ROLES, plan_of, points_of
+from maar.plugins.volcano.buckets import fill, wishes_of
+from maar.plugins.volcano.task_topology import MOST_PODS, MOST_ROLES, plan_of, points_of
 from maar.session.session import Session
 from maar.testing.builders import Gang, cluster, gang, node
 from maar.testing.scenario import configured, scene

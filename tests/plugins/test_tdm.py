@@ -20,8 +20,8 @@ from maar.decide import decide
 from maar.model.jobs import JobBudget
 from maar.model.plan import Plan
 from maar.model.snapshot import Budget, Cluster, Snapshot
-from maar.plugins.support.hours import Hours, opening, parse_hours, parse_zone
-from maar.plugins.tdm import LABEL
+from maar.plugins.volcano.hours import Hours, opening, parse_hours, parse_zone
+from maar.plugins.volcano.tdm import LABEL
 from maar.registry import catalog
 from maar.session.session import Session
 from maar.testing.builders import Gang, cluster, gang, node

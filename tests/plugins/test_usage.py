@@ -18,7 +18,7 @@ from maar.model.shapes import Shape
 from maar.model.snapshot import Cluster, Snapshot
 from maar.model.tasks import Status, Task
 from maar.model.verdicts import verdict
-from maar.plugins import usage
+from maar.plugins.volcano import usage
 from maar.registry import catalog
 from maar.session.register import Register
 from maar.session.session import Session

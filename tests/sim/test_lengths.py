@@ -14,8 +14,8 @@ from maar.model.elastic import Elastic
 from maar.model.lengths import Estimate
 from maar.registry import catalog
 from maar.sim.cluster import ClusterPlay as Cluster
+from maar.sim.papers.applications import Application, Rates
 from maar.sim.pool import simulate
-from maar.sim.rates import Application, Rates
 from maar.sim.setting import Setting
 from maar.sim.trace import Trace, TraceJob
 

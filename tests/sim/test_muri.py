@@ -11,12 +11,12 @@ from tests.sim import reference_muri
 from tests.support.shared import SHARED, needs
 
 from maar.registry import catalog
-from maar.sim.models.muri import Nodes, first_end, iteration, overhead
+from maar.sim.papers.muri import Nodes, first_end, iteration, overhead
+from maar.sim.papers.muri_trace import read
 from maar.sim.pool import simulate
 from maar.sim.result import Run
 from maar.sim.setting import Setting
 from maar.sim.trace import Trace, TraceJob
-from maar.sim.traces.muri import read
 from maar.sim.traces.source import Source
 
 TRACES = SHARED / "traces/muri"

@@ -13,10 +13,10 @@ from tests.support.shared import SHARED, needs
 
 from maar.registry import ALGORITHMS, catalog
 from maar.sim.faults import Chance, Faults
-from maar.sim.models.packing import Packing
-from maar.sim.models.rates import TrueSpeeds
+from maar.sim.papers.applications import Rates, read_rates
+from maar.sim.papers.packing import Packing
+from maar.sim.papers.rates import TrueSpeeds
 from maar.sim.pool import simulate
-from maar.sim.rates import Rates, read_rates
 from maar.sim.result import Run
 from maar.sim.setting import Setting
 from maar.sim.trace import Trace, TraceJob

@@ -4,7 +4,8 @@
 cache outside the checkout. It also copies the CRDs of KubeRay, LeaderWorkerSet, JobSet, Kubeflow Trainer, Cluster
 Autoscaler, Prometheus Operator and cert-manager.
 `build.py training-operator helm promtool` builds only these parts: for tests of elastic jobs, and of the chart;
-`build.py node kubernetes-oldest` those for tests on a real node; `build.py node e2e` those of `make conformance`.
+`build.py node kubernetes-oldest` those for tests on a real node; `build.py node e2e` those of `make conformance`;
+`build.py node volcano` the other schedulers of `make bench-peers`.
 `build.py --where` prints the folder of each part as JSON, built or not; tests.support.real reads it. The go.mod files
 beside this file set the versions, and go.sum checks every source.
 It needs no container engine, downloads no binaries, and uses only the standard library, because it runs first.
@@ -25,6 +26,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -51,6 +53,8 @@ class Part:
     optional: bool = False
     tags: str = ""  # Go build tags
     tests: Mapping[str, str] = field(default_factory=dict)  # file name of a test binary to its package
+    completed: str = ""  # a module of others that lacks files which the binaries need
+    completions: Mapping[str, str] = field(default_factory=dict)  # our file to the folder in that module
 
     @property
     def folder(self) -> Path:
@@ -88,6 +92,7 @@ HELM_STAMPS = {
 }
 KWOK_STAGES = "kustomize/stage"
 PROMETHEUS_CRDS = "example/prometheus-operator-crd"
+VOLCANO_CRDS = "config/crd/volcano/bases"
 KUBEFLOW_CRDS = "manifests/base/crds"  # in the training operator and in its successor, Trainer
 
 PARTS = (
@@ -225,6 +230,23 @@ PARTS = (
         minutes=6,  # after kubernetes and node, which share many packages
         optional=True,
         tests={"e2e.test": "k8s.io/kubernetes/test/e2e"},
+    ),
+    Part(
+        name="volcano",
+        module="volcano.sh/volcano",
+        binaries={"volcano-scheduler": "volcano.sh/volcano/cmd/scheduler"},
+        files={
+            "hypernodes.yaml": f"{VOLCANO_CRDS}/topology.volcano.sh_hypernodes.yaml",
+            "numatopologies.yaml": f"{VOLCANO_CRDS}/nodeinfo.volcano.sh_numatopologies.yaml",
+            "podgroups.yaml": f"{VOLCANO_CRDS}/scheduling.volcano.sh_podgroups.yaml",
+            "queues.yaml": f"{VOLCANO_CRDS}/scheduling.volcano.sh_queues.yaml",
+            "volcano-scheduler.conf": "installer/helm/chart/volcano/config/volcano-scheduler.conf",
+        },
+        stamps={},
+        minutes=5,
+        optional=True,
+        completed="volcano.sh/apis",
+        completions={"apis/queue_allocation_gate.go": "pkg/apis/scheduling/v1beta1"},
     ),
     Part(
         name="training-operator",
@@ -366,16 +388,41 @@ def link_flags(part: Part) -> str:
     return " ".join(["-s", "-w", *stamps])
 
 
-def module_folder(go: str, part: Part) -> Path:
+def module_folder(go: str, part: Part, module: str) -> Path:
     """The folder with the sources of a module, downloaded if missing and checked against go.sum."""
-    if f"{part.module} {part.version} h1:" not in (part.folder / "go.sum").read_text():
-        # Without this check, Go trusts the download and adds it to go.sum.
-        raise Failed(f"{part.folder / 'go.sum'}: no checksum for `{part.module} {part.version}`")
-    command = [go, "mod", "download", "-json", f"{part.module}@{part.version}"]
+    pins = (part.folder / "go.sum").read_text()  # before the download, which adds a missing checksum
+    found = json.loads(ask(part, go, "mod", "download", "-json", module))
+    if f"{module} {found['Version']} {found['Sum']}\n" not in pins:
+        raise Failed(f"{part.folder / 'go.sum'}: no checksum for `{module} {found['Version']}`")
+    return Path(found["Dir"])
+
+
+def ask(part: Part, *command: str) -> str:
+    """Run a command in the folder of a part. Returns what it prints."""
     done = subprocess.run(command, cwd=part.folder, env=go_environment(), capture_output=True, text=True)
     if done.returncode:
         raise Failed(f"`{' '.join(command)}` failed:\n{done.stdout}{done.stderr}")
-    return Path(json.loads(done.stdout)["Dir"])
+    return done.stdout
+
+
+@contextmanager
+def completed(go: str, part: Part) -> Iterator[list[str]]:
+    """The flags for a build with a copy of the module that lacks files, and these files in it."""
+    if not part.completed:
+        yield []
+        return
+    with tempfile.TemporaryDirectory(dir=cache()) as place:
+        copy = Path(place) / "module"
+        shutil.copytree(module_folder(go, part, part.completed), copy)
+        for folder in [copy, *(path for path in copy.rglob("*") if path.is_dir())]:
+            folder.chmod(0o755)  # Go's copy cannot be written
+        for ours, where in part.completions.items():
+            shutil.copyfile(part.folder / ours, copy / where / Path(ours).name)
+        for name in ("go.mod", "go.sum"):
+            shutil.copyfile(part.folder / name, Path(place) / name)
+        pins = str(Path(place) / "go.mod")
+        ask(part, go, "mod", "edit", f"-replace={part.completed}={copy}", pins)
+        yield [f"-modfile={pins}"]
 
 
 def build(part: Part, jobs: int) -> None:
@@ -388,7 +435,8 @@ def build(part: Part, jobs: int) -> None:
     began = time.monotonic()
     flags = ["-p", str(jobs), "-trimpath", "-buildvcs=false", "-mod=readonly", f"-tags={part.tags}"]
     flags += ["-ldflags", link_flags(part)]
-    with all_or_nothing(part.home) as draft:
+    with all_or_nothing(part.home) as draft, completed(go, part) as more:
+        flags += more
         for binary, package in part.binaries.items():
             run([go, "build", "-v", *flags, "-o", str(draft / binary), package], part.folder)
             say(f"  {binary} after {time.monotonic() - began:.0f} s")
@@ -396,7 +444,7 @@ def build(part: Part, jobs: int) -> None:
             run([go, "test", "-c", "-vet=off", *flags, "-o", str(draft / binary), package], part.folder)
             say(f"  {binary} after {time.monotonic() - began:.0f} s")
         if part.files:
-            sources = module_folder(go, part)
+            sources = module_folder(go, part, part.module)
             for name, path in part.files.items():
                 shutil.copyfile(sources / path, draft / name)
 

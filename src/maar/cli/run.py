@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -25,10 +25,34 @@ from maar.web.server import groups_at, serving
 
 FILE = click.Path(path_type=Path)
 _FAMILIES = sorted({kind.family for kind in WATCHED if kind.family})
-WITHOUT = click.option(
-    "--without", multiple=True, type=click.Choice(_FAMILIES), metavar="FAMILY",
-    help=f"Leave a family of kinds alone, even if it is served. May be repeated: {', '.join(_FAMILIES)}.",
-)  # fmt: skip
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def scheduled(command: F) -> F:
+    """The options that say what is scheduled and by what rules: `maar web` needs the same as `maar run`."""
+    for option in (
+        click.option(
+            "--without", multiple=True, type=click.Choice(_FAMILIES), metavar="FAMILY",
+            help=f"Leave a family of kinds alone, even if it is served. May be repeated: {', '.join(_FAMILIES)}.",
+        ),
+        click.option(
+            "--node-selector", metavar="KEY=VALUE,...", help="Use only nodes with these labels. Default: all nodes."
+        ),
+        click.option(
+            "--scheduler-name", "names", multiple=True, default=("maar",), show_default=True, metavar="NAME",
+            help="Schedule pods with this schedulerName. May be repeated.",
+        ),
+        click.option(
+            "--brakes", type=FILE, metavar="FILE", help="Limits on evictions and resizes, read again when it changes."
+        ),
+        LENIENT,
+        click.option(
+            "--config", type=FILE, metavar="FILE",
+            help="Configuration file, read again when it changes. Default: Maar's own (`maar config show`).",
+        ),
+    ):  # fmt: skip
+        command = option(command)
+    return command
 
 
 def _address(_: click.Context, __: click.Parameter, text: str | None) -> Address | None:
@@ -41,20 +65,7 @@ def _address(_: click.Context, __: click.Parameter, text: str | None) -> Address
 @click.command()
 @KUBECONFIG
 @CONTEXT
-@click.option(
-    "--config", type=FILE, metavar="FILE",
-    help="Configuration file, read again when it changes. Default: Maar's own (`maar config show`).",
-)  # fmt: skip
-@LENIENT
-@click.option(
-    "--brakes", type=FILE, metavar="FILE", help="Limits on evictions and resizes, read again when it changes."
-)
-@click.option(
-    "--scheduler-name", "names", multiple=True, default=("maar",), show_default=True, metavar="NAME",
-    help="Schedule pods with this schedulerName. May be repeated.",
-)  # fmt: skip
-@click.option("--node-selector", metavar="KEY=VALUE,...", help="Use only nodes with these labels. Default: all nodes.")
-@WITHOUT
+@scheduled
 @click.option(
     "--dry-run", is_flag=True, help="Shadow mode: write nothing, and report where other schedulers decide differently."
 )

@@ -26,17 +26,17 @@ from maar.elastic.allocate import InvalidPlan
 from maar.model.words import count as counted
 from maar.model.words import unknown
 from maar.registry import catalog
-from maar.sim import models
 from maar.sim.compare import ComparedRun, compare
 from maar.sim.faults import Faults, parse_chance
 from maar.sim.faults import read as read_faults
-from maar.sim.models import default, muri, rates
-from maar.sim.rates import Rates, read_rates
+from maar.sim.models import default
+from maar.sim.models.table import MODELS, find
+from maar.sim.papers import muri, pollux_trace, rates
+from maar.sim.papers.applications import Rates, read_rates
 from maar.sim.report.page import write_report
 from maar.sim.result import Run
 from maar.sim.setting import Setting
 from maar.sim.trace import Trace
-from maar.sim.traces import pollux
 from maar.sim.traces.formats import FORMATS
 from maar.sim.traces.source import Source
 
@@ -58,7 +58,7 @@ def _policies(ctx: click.Context, param: click.Parameter, value: str | None) -> 
 
 def _model(ctx: click.Context, param: click.Parameter, value: str) -> str:
     try:
-        models.find(value)
+        find(value)
     except ValueError as error:
         raise click.BadParameter(str(error), ctx, param) from None
     return value
@@ -88,7 +88,7 @@ def _model(ctx: click.Context, param: click.Parameter, value: str) -> str:
 )  # fmt: skip
 @click.option(
     "--model", callback=_model, default=default.NAME, show_default=True, metavar="NAME",
-    help=f"Model of job progress and the cost of changes: {', '.join(sorted(models.MODELS))}.",
+    help=f"Model of job progress and the cost of changes: {', '.join(sorted(MODELS))}.",
 )  # fmt: skip
 @click.option(
     "--rates", "rates_file", metavar="FILE", help="Table of rates by application and GPUs, for --model rates."
@@ -159,8 +159,8 @@ def simulate(
         raise click.UsageError("--interval: only supported with --depth pool and the models default and rates")
     table = _rates(rates_file, speeds, model)
     trace = load_trace(file, format_)
-    if model != rates.NAME and pollux.NOTE in trace.notes:
-        raise BadInput(f"{source_of(file)}: {pollux.NOTE}; add --model rates --rates FILE")
+    if model != rates.NAME and pollux_trace.NOTE in trace.notes:
+        raise BadInput(f"{source_of(file)}: {pollux_trace.NOTE}; add --model rates --rates FILE")
     setting = filled(
         Setting,
         given,

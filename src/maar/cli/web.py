@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from maar.cli.run import FILE, WITHOUT, settings_of
+from maar.cli.run import FILE, scheduled, settings_of
 from maar.cli.support.exits import BadInput, CannotRun
-from maar.cli.support.inputs import CONTEXT, KUBECONFIG, LENIENT, LOG_FORMAT, filled
+from maar.cli.support.inputs import CONTEXT, KUBECONFIG, LOG_FORMAT, filled
 from maar.cli.support.logs import log_to_stderr
 from maar.controller.process import LEASE_NAMESPACE, BadOptions, RunError
 from maar.web.addresses import Address, CannotServe
@@ -44,12 +44,7 @@ PORT = 8090
     "--aggregated-port", type=click.IntRange(0, 65535), metavar="PORT",
     help="Also serve the API server there, for an APIService. Needs --tls-cert.",
 )  # fmt: skip
-@click.option(
-    "--config", type=FILE, metavar="FILE",
-    help="Configuration file of the scheduler, read again when it changes. Default: Maar's own.",
-)  # fmt: skip
-@LENIENT
-@click.option("--brakes", type=FILE, metavar="FILE", help="Brakes of the scheduler, read again when they change.")
+@scheduled
 @click.option(
     "--history", envvar="MAAR_HISTORY", metavar="WHERE",
     help="History of `maar run`: a SQLite file, a postgresql:// URL, or none. Only forecasts are written there.",
@@ -62,12 +57,6 @@ PORT = 8090
     "--recordings", type=FILE, metavar="FOLDER",
     help="Folder with recordings (`maar run --record`) that users may open. They are only read.",
 )  # fmt: skip
-@click.option(
-    "--scheduler-name", "names", multiple=True, default=("maar",), show_default=True, metavar="NAME",
-    help="Scheduler names of `maar run`. May be repeated.",
-)  # fmt: skip
-@click.option("--node-selector", metavar="KEY=VALUE,...", help="Nodes of `maar run`. Default: all nodes.")
-@WITHOUT
 @click.option(
     "--lease-namespace", default=LEASE_NAMESPACE, show_default=True, metavar="NAME",
     help="Maar's own namespace, with the ConfigMap `maar-state`.",

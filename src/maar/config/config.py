@@ -16,7 +16,7 @@ from maar.model.codes import Code, Meaning
 
 
 class NoArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """For plugins and actions without arguments."""
+    """The arguments of plugins and actions that have none."""
 
 
 class WithoutArguments:
@@ -180,16 +180,16 @@ class Tenants(enum.Enum):
 
 
 class Autoscaling(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="kebab"):
-    """For which waiting pods an autoscaler is asked to create nodes."""
+    """The waiting pods for which an autoscaler is asked to create nodes."""
 
     surplus: bool = False
-    """Also for pods above the minimum of their gang, such as further workers of an elastic job."""
+    """Ask for nodes also for pods above the minimum of their gang, such as further workers of an elastic job."""
     provisioning_class: str = ""
     """The class of the ProvisioningRequest for each gang that needs new nodes; empty: no such requests."""
 
 
 class LoadOrigin(enum.Enum):
-    """Where the real load of nodes comes from."""
+    """The source of the real load of nodes."""
 
     PROMETHEUS = "prometheus"
     """Prometheus itself, by its HTTP API."""

@@ -282,7 +282,7 @@ class _Reader:
         return entry
 
     def _check_hierarchy(self, tier: list[_Entry]) -> None:
-        """As in Volcano: both would order the queues, by different shares."""
+        """Refuse two plugins that would order the queues by different shares, as Volcano does."""
         drf = next((e for e in tier if e.name == "drf" and e.flags.get(HIERARCHY)), None)
         proportion = next((e for e in tier if e.name == "proportion"), None)
         if drf is not None and proportion is not None:
@@ -338,7 +338,7 @@ class _Reader:
         return read
 
     def _metrics(self, top: dict[str, object], plugins: list[_Entry]) -> Metrics:
-        """Where the real load of nodes comes from; a warning if a plugin needs it and the file does not say."""
+        """The source of the real load of nodes; a warning if a plugin needs it and the file does not say."""
         raw = self._mapping(top.get("metrics"), "metrics")
         user = next((plugin for plugin in plugins if plugin.name in USERS), None)
         if not raw and user is not None:

@@ -37,7 +37,7 @@ class NormalOption(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unkno
 
     name: str
     arguments: dict[str, Any] = {}
-    """Those that differ from the defaults."""
+    """The arguments that differ from the defaults."""
     flags: dict[str, bool] = {}
 
 

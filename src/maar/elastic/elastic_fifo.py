@@ -13,7 +13,7 @@ NAME = "elastic-fifo"
 
 
 def plan(jobs: Jobs, gpus: int, arguments: NoArguments, serve: Serve = fitting) -> Ints:
-    """As fifo; then, in the same order, one more worker each, round after round, up to `max`."""
+    """Sizes as fifo gives them; then, in the same order, one more worker each, round after round, up to `max`."""
     order = in_order(jobs)
     workers, left = give(jobs, order, jobs.min, gpus, serve)
     return round_robin(jobs, order, workers, left)

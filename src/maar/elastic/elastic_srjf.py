@@ -13,7 +13,7 @@ NAME = "elastic-srjf"
 
 
 def plan(jobs: Jobs, gpus: int, arguments: NoArguments, serve: Serve = fitting) -> Ints:
-    """As srjf; then, in the same order, one more worker each, round after round, up to `max`."""
+    """Sizes as srjf gives them; then, in the same order, one more worker each, round after round, up to `max`."""
     order = in_order(jobs, jobs.remaining)
     workers, left = give(jobs, order, jobs.min, gpus, serve)
     return round_robin(jobs, order, workers, left)

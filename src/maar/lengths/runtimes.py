@@ -50,7 +50,7 @@ class Traits(msgspec.Struct, frozen=True):
     stem: str = ""
     """Its name without what differs between runs (`maar.model.name_stems`)."""
     gpus: int = 0
-    """At the requested size."""
+    """GPUs at the requested size."""
     category: str = ""
     limit: float | None = None
     """The longest run time that its owner declares, in seconds."""

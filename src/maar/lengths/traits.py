@@ -22,7 +22,7 @@ def gpus_of(shape: Shape) -> int:
 
 
 def _gpus(job: Job, tasks: tuple[Task, ...]) -> int:
-    """At the requested size; before there are pods, as declared."""
+    """GPUs of a job at the requested size; before there are pods, as declared."""
     if job.elastic is not None:
         return (job.elastic.requested or job.elastic.min) * gpus_of(job.elastic.shape)
     if not tasks:

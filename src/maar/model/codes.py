@@ -1,7 +1,7 @@
 """Codes: the fixed words by which a refusal is known, and what each means to those who act on it.
 
-Whoever refuses declares its codes: the core here, a plugin in its own file and in its registration. A `Meaning` says
-which condition the pods and the group of the job get, what its owner can do, and which of several reasons decides.
+The core declares its codes here, and a plugin in its own file and in its registration. A `Meaning` says which condition
+the pods and the group of the job get, what its owner can do, and which of several reasons decides.
 `Unschedulable` makes autoscalers create nodes, so only codes that new nodes would remove have it.
 """
 

@@ -42,9 +42,9 @@ class Columns(Protocol):
     """What is taken of nodes: a row for each node, a column for each resource."""
 
     used: Ints
-    """By bound and by releasing tasks."""
+    """What bound and releasing tasks use."""
     releasing: Ints
-    """By releasing tasks only."""
+    """What releasing tasks use."""
     nominated: Ints
     """Nominated for tasks, or reserved for pods to come: both are meant where room is called nominated here."""
 

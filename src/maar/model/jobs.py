@@ -74,7 +74,7 @@ class SubgroupPolicy(msgspec.Struct, frozen=True):
     least: int = 0
     """How many subgroups start together with the minimum of the job."""
     closeness: Closeness | None = None
-    """Of each subgroup, besides that of the job."""
+    """The closeness of each subgroup, besides that of the job."""
 
 
 class TaskTopology(msgspec.Struct, frozen=True):

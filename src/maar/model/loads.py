@@ -26,7 +26,7 @@ class Load(msgspec.Struct, frozen=True):
     at: float
     """When it was measured."""
     cpu_capacity: int = 0
-    """Of the whole machine, in milli; 0 if unknown."""
+    """The CPU of the whole machine, in milli; 0 if unknown."""
     memory_capacity: int = 0
     """In bytes."""
 

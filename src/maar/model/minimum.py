@@ -77,9 +77,9 @@ class Have(NamedTuple, Generic[R]):
 
     pods: int
     roles: Mapping[R, int]
-    """At least the roles that have a minimum."""
+    """Pods by role, at least of the roles that have a minimum."""
     subgroups: Ints = NONE
-    """Of each subgroup, as numbered in the division."""
+    """Pods of each subgroup, as numbered in the division."""
 
 
 class Lack(NamedTuple, Generic[R]):

@@ -200,7 +200,7 @@ class Plan(msgspec.Struct, frozen=True):
     wake_at: float | None = None
     waiting: tuple[Wait, ...] = ()
     deserved: tuple[Deserves, ...] = ()
-    """Of every queue, if a plugin defines it."""
+    """What every queue deserves, if a plugin defines it."""
 
     @property
     def moves(self) -> bool:

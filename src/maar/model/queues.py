@@ -40,7 +40,7 @@ class GroupLimits(msgspec.Struct, frozen=True):
     """How much of each resource the jobs of a queue may have in node groups, or why that cannot be read."""
 
     amounts: dict[str, dict[str, int]] = {}
-    """By node group, then by resource."""
+    """Amounts by node group, then by resource."""
     problem: str = ""
 
 

@@ -47,4 +47,4 @@ class Scope(msgspec.Struct, frozen=True):
     elect: Elect | None = None
     """The one election of the cluster, of a job of this shard or of another."""
     locks: tuple[Lock, ...] = ()
-    """Of that job."""
+    """The locks of the elected job."""

@@ -25,7 +25,7 @@ def first_elected(snapshot: Snapshot, wants: Iterable[Want]) -> Want | None:
 
 
 def with_election(snapshot: Snapshot, scope: Scope, other: Want | None, now: float) -> Scope:
-    """With the election that counts for the whole cluster: that of an own job, or of the first one of other shards.
+    """The scope with the election that counts for all shards: that of an own job, or of the first one of others.
 
     The locks of a job of another shard are the nodes of its want.
     """

@@ -57,7 +57,7 @@ def with_room_of_others(plan: Plan, snapshot: Snapshot, own: Mask) -> Plan:
 
 
 def grown(standing: Standing, nodes: frozenset[str], queues: frozenset[str]) -> Standing:
-    """With new nodes and queues, of which the shards get those that the map gives them."""
+    """The view with new nodes and queues; each shard gets those that the map gives it."""
     owners, held = standing.owners, standing.shards
     uses = standing.uses.union(name for name in nodes if owners.owner_of(name) in held)
     decides = standing.queues.union(name for name in queues if owners.shard_of(name) in held)

@@ -52,11 +52,11 @@ class Standing(msgspec.Struct, frozen=True):
     queues: frozenset[str]
     """The queues that it decides for (rule 8)."""
     leaving: frozenset[str] = frozenset()
-    """Those of the queues that it lets go: it begins nothing new for them, and its wants stand until they end."""
+    """Queues that it lets go: it begins nothing new for them, and its wants stand until they end."""
     homes: dict[str, int] = {}
     """Nodes that should be in another shard than the one of their slot, because of their rack."""
     wants: tuple[Want, ...] = ()
-    """Of all shards, also its own."""
+    """The wants of all shards, also its own."""
     pauses: tuple[Pause, ...] = ()
     """Its own memory of wants that were not served in time."""
 
@@ -130,7 +130,7 @@ def step(snapshot: Snapshot, config: Config, now: float, standing: Standing) -> 
 
 
 def _of(items: Iterable[J], jobs: set[str]) -> tuple[J, ...]:
-    """Those that are about these jobs."""
+    """The items that are about these jobs."""
     return tuple(item for item in items if item.job in jobs)
 
 

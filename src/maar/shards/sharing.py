@@ -30,7 +30,7 @@ class Sharing(msgspec.Struct, frozen=True):
     wants: tuple[Want, ...] = ()
 
     def figures(self, names: Iterable[str]) -> dict[int, Figures]:
-        """Of these nodes, by shard. A node that is elsewhere because of its rack counts as lent."""
+        """The figures of these nodes, by shard. A node that is elsewhere because of its rack counts as lent."""
         owners = self.owners
         nodes, lent, borrowed = Counter[int](), Counter[int](), Counter[int]()
         for name in names:

@@ -55,7 +55,7 @@ class Want(msgspec.Struct, frozen=True):
 
     @property
     def renewed_at(self) -> float:
-        """When its shard must decide again: at its end; the want of an elected job is renewed before."""
+        """The time at which its shard must decide again: its end; the want of an elected job is renewed before."""
         return self.deadline if self.elected is None else self.deadline - ELECTED / 2
 
 

@@ -69,7 +69,7 @@ class ClusterPlay:
         self.virtual = Virtual(self._nodes, (job.queue for job in self._jobs))
         self.works: dict[str, JobWork] = {}
         self._has_estimate = [setting.lengths == "known" and (managed or job.elastic) for job in self._jobs]
-        """By number: whether the size of the job is decided, so that it needs an estimate of its remaining work."""
+        """Whether the size of each job, by number, is decided, so that it needs an estimate of its remaining work."""
         self._moving: dict[str, JobWork] = {}
         """Jobs whose estimate may change: running jobs and new jobs."""
         width = np.array([max(job.gpus_per_worker, 1) for job in self._jobs], dtype=np.int64)

@@ -67,7 +67,7 @@ class Lengths:
 
 
 class Learnt:
-    """At pool depth: the work of jobs, in a unit that all jobs share."""
+    """The work of jobs at pool depth, in a unit that all jobs share."""
 
     def __init__(self, jobs: list[TraceJob], work: Floats) -> None:
         """`work` is all the work of each job; it is used only when the job has ended."""

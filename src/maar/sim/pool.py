@@ -14,10 +14,10 @@ import numpy as np
 from maar.config.config import Registration
 from maar.elastic.allocate import allocate
 from maar.model.resources import Ints, Mask
-from maar.sim import models
 from maar.sim.engine import Calendar, SimEvent, SimEventKind
 from maar.sim.faults import NodeEvent, What
 from maar.sim.ledger import Ledger
+from maar.sim.models.table import find
 from maar.sim.result import Run
 from maar.sim.setting import Setting
 from maar.sim.trace import Trace
@@ -46,7 +46,7 @@ class PoolPlay:
         """The job numbers in the order of the trace."""
         self._policy = policy
         self._setting = setting
-        self.model = models.find(setting.model)(jobs, policy, setting)
+        self.model = find(setting.model)(jobs, policy, setting)
         self.ledger = Ledger(jobs, self.model.width, self.model.alone)
         self.gpus = setting.gpus
         """GPUs that are up now."""

@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 from maar.sim.faults import Faults
-from maar.sim.rates import Rates
+from maar.sim.papers.applications import Rates
 
 
 class Setting(msgspec.Struct, frozen=True):

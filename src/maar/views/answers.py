@@ -62,7 +62,7 @@ class WhatIfView(View, frozen=True):
     plan: PlanView
     """The whole plan with the edits."""
     forecasts: tuple[ShiftView, ...] = ()
-    """Of all waiting jobs that the viewer may see."""
+    """The forecasts of all waiting jobs that the viewer may see."""
     forecast: ShiftsView = ShiftsView()
 
 

@@ -97,9 +97,9 @@ class JobView(View, frozen=True):
     pods: dict[str, int]
     """The number of pods by status."""
     requests: Amounts
-    """Of all its pods that have not ended."""
+    """The requests of all its pods that have not ended."""
     allocated: Amounts
-    """Of those that have a node, or room that is being freed."""
+    """The requests of its pods that have a node, or room that is being freed."""
     elastic: BoundsView | None = None
     owner: OwnerView | None = None
     condition: str = ""
@@ -113,7 +113,7 @@ class JobView(View, frozen=True):
     place: int | None = None
     """Its place in its queue at the last forecast, from 1."""
     forecast: StartView | None = None
-    """Of a waiting job, from the last forecast."""
+    """When the waiting job starts, by the last forecast."""
     shard: int | None = None
     """The shard that decides for it; `None`: the cluster has no shards."""
 
@@ -207,10 +207,10 @@ class QualityView(View, frozen=True):
 
     queue: str
     age: str
-    """Of the jobs when the forecasts were made: `at submission`, `after 1 minute` or `after 1 hour`."""
+    """The age of the jobs when the forecasts were made: `at submission`, `after 1 minute` or `after 1 hour`."""
     judged: int
     censored: int
-    """Of these, jobs that still wait or were deleted before they started: they waited at least until then."""
+    """The number of these jobs that still wait or were deleted before they started: they waited at least until then."""
     coverage_p90: float | None = None
     """The share of jobs that started by the p90 that was shown."""
     median_error: float | None = None
@@ -428,7 +428,7 @@ class Happened(View, frozen=True):
     admitted: int = 0
     """Jobs that it would admit, and that are admitted."""
     not_admitted: int = 0
-    """Also those that are gone."""
+    """Jobs that it would admit, and that are not admitted or are gone."""
     evicted: int = 0
     """Pods that it would evict, and that have left or are leaving."""
     stayed: int = 0

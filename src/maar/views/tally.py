@@ -64,7 +64,7 @@ class Tally:
         return (*self.borrowing(row), *(() if wait is None else wait.reasons))
 
     def borrowing(self, row: int) -> tuple[Reason, ...]:
-        """That a waiting job borrows nodes, if its shard says so."""
+        """The reason that a waiting job borrows nodes, if its shard says so."""
         job = self.snapshot.jobs.jobs[row]
         want = self.wants.get(job.key)
         if self.sharing is None or want is None or want.uid != job.uid or not self.snapshot.jobs.waits[row]:

@@ -28,7 +28,7 @@ class HttpLimits(msgspec.Struct, frozen=True, kw_only=True):
     connections: int = 1000
     """Open connections to one address of a server. One more closes the connection that has been idle longest."""
     connections_each: int = 100
-    """Those of one client address."""
+    """Open connections of one client address."""
     requests: Rate = Rate(2_000, 2_000)
     """Requests in total. Health is exempt: a flood by others must not make Maar look dead."""
     requests_each: Rate = Rate(50, 200)
@@ -47,7 +47,7 @@ class HttpLimits(msgspec.Struct, frozen=True, kw_only=True):
     bodies: int = 32 * 1024 * 1024
     """Bytes of all bodies that arrive or are being answered."""
     bodies_each: int = 4 * 1024 * 1024
-    """Those of one user."""
+    """Bytes of all bodies of one user."""
 
     head_seconds: float = 10.0
     """Time for the head of a request to arrive."""
@@ -80,11 +80,11 @@ class HttpLimits(msgspec.Struct, frozen=True, kw_only=True):
     computing_waiting: int = 16
     """Questions that wait for their turn."""
     computing_waiting_each: int = 4
-    """Those of one user."""
+    """Questions of one user that wait for their turn."""
     writes: int = 16
     """Requests that write, at once."""
     writes_each: int = 2
-    """Those of one user."""
+    """Requests of one user that write, at once."""
     streams: int = 200
     streams_each: int = 8
     """Streams of one user."""

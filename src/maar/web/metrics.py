@@ -70,7 +70,7 @@ class Metrics:
         self._begun = False
         self._waits = WaitMetrics()
         self._deserved: Mapping[str, Mapping[str, int]] = {}
-        """Of the last decision that looked at queues."""
+        """What queues deserve by the last decision that looked at them."""
         self._of_pools = PoolMetrics(observer.config, made)
         self._parts: list[Part] = [make(made) for make in parts]
         observer.loop.on_cycle.append(self.on_cycle)

@@ -28,7 +28,7 @@ class ReviewUnanswered(Exception):
 
 
 class User(msgspec.Struct, frozen=True):
-    """Who the API server says that it is."""
+    """A user, as the API server knows it."""
 
     username: str = ""
     uid: str = ""
@@ -46,7 +46,7 @@ class _TokenReview(msgspec.Struct):
     status: _Status = msgspec.field(default_factory=_Status)
 
     def user(self, audience: str) -> User | None:
-        """Who has the token; `None` if the API server does not accept it for this audience."""
+        """The user with the token; `None` if the API server does not accept it for this audience."""
         status = self.status
         # A server that knows no audiences returns none, and has not checked this one.
         is_checked = not audience or audience in status.audiences

@@ -69,7 +69,7 @@ Addresses = Mapping[str, Address]
 
 
 class HttpSources(msgspec.Struct, frozen=True):
-    """Where answers come from."""
+    """The sources of answers."""
 
     healthy: Check
     ready: Check

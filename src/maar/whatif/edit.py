@@ -47,7 +47,7 @@ class Scene(msgspec.Struct, frozen=True):
     cluster: Cluster
     config: Config
     standing: Standing | None = None
-    """Of a recorded cycle of one of several shards: it is decided as this shard; `None`: as one Maar."""
+    """The standing of a shard, for a recorded cycle of one of several; `None`: one Maar decides."""
 
 
 def _kebab(name: str) -> str:

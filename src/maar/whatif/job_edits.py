@@ -156,7 +156,7 @@ class SetQueue(Edit, frozen=True):
 
 
 class SetRequest(Edit, frozen=True):
-    """No pod of a job that has no node yet requests more than this amount of a resource."""
+    """Limit what each pod of a job that has no node yet requests of a resource."""
 
     job: str
     resource: str

@@ -30,12 +30,12 @@ OF_DECISION = 0.5
 
 
 def always(effort: Effort) -> bool:
-    """No limit."""
+    """Go on without a limit."""
     return True
 
 
 def never(effort: Effort) -> bool:
-    """No search."""
+    """Do not search."""
     return False
 
 

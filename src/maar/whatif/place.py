@@ -12,13 +12,12 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from maar.config.config import Config
+from maar.decide import opened
 from maar.model.jobs import Job
 from maar.model.queues import Queue
 from maar.model.snapshot import Snapshot
 from maar.session.hooks import Entry, QueueKey
-from maar.session.long_deletions import count_lingering
 from maar.session.nominations import is_begun
-from maar.session.resizing.restoring import restore_room
 from maar.session.session import Session
 
 BEGUN = "allocate"
@@ -76,10 +75,7 @@ def places(snapshot: Snapshot, config: Config, now: float) -> dict[str, int]:
 
 def _opened(snapshot: Snapshot, config: Config, now: float) -> tuple[Session, list[Job]]:
     """A session at the beginning of a cycle, and its waiting jobs."""
-    session = Session(snapshot, config, now)
-    session.open()
-    count_lingering(session)
-    restore_room(session)
+    session = opened(snapshot, config, now)
     return session, [job for job in session.active(resting=True) if session.waits(job) or session.is_pending(job)]
 
 

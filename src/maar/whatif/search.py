@@ -5,10 +5,10 @@ bisection, and sets are halved (QuickXplain, Junker 2004). Bisection assumes tha
 That is almost always so. Where it is not, a smaller change may be missed, but what is found works.
 
 The more jobs a decision is about, the more it costs. So a change is first tried *alone*: only the job itself is looked
-at, on the cluster as it is, or after the plan without the change, where others may leave room. What does not even work
-so does not work. Then a change of the job itself is tried beside the jobs that start without it. All others rest, as in
-the scheduler, which looks at a waiting job again only when something that could help it has changed. Any other change
-may help jobs that go before this one too, so it is tried by a whole decision.
+at, on the cluster as it is, or after the plan without the change, where others may leave room. What does not work
+even so does not work at all. Then a change of the job itself is tried beside the jobs that start without it. All others
+rest, as in the scheduler, which looks at a waiting job again only when something that could help it has changed. Any
+other change may help jobs that go before this one too, so it is tried by a whole decision.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ class Beside(enum.Enum):
 
     NO_ONE = Effort.ONE, False
     NO_ONE_LATER = Effort.ONE, True
-    """None, on the cluster after the plan without edits."""
+    """No job, on the cluster after the plan without edits."""
     STARTING = Effort.SOME, False
-    """Those that start without edits."""
+    """The jobs that start without edits."""
     ALL = Effort.ALL, False
 
     @property
@@ -59,7 +59,7 @@ class Beside(enum.Enum):
 
 
 class OutOfBudget(Exception):
-    """No decision of this kind may begin any more."""
+    """The search may begin no more decisions of this kind."""
 
 
 class EditSearch:
@@ -277,7 +277,7 @@ def least_set(items: Sequence[T], works: Callable[[Sequence[T]], bool], largest:
 
 
 class TooMany(Exception):
-    """More items are needed than may be."""
+    """More items would be needed than are permitted."""
 
 
 class _Needed(Generic[T]):

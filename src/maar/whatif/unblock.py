@@ -46,7 +46,7 @@ class Unblocked(msgspec.Struct, frozen=True):
     start: Start
     """How far the job is without any change. If it does not wait, nothing is searched."""
     changes: tuple[Change, ...] = ()
-    """None: no change of the list starts the job, or none was found in time."""
+    """Empty: no change of the list starts the job, or no such change was found in time."""
     complete: bool = True
     """False: the budget ended before the list."""
     decisions: int = 0

@@ -167,12 +167,26 @@ class RealCluster:
         self.processes.start("kube-controller-manager", command)
         self.processes.await_answer("kube-controller-manager", lambda: listens(port))
 
-    def start_scheduler(self, user: str = ADMIN) -> None:
+    def start_scheduler(self, user: str = ADMIN, flags: Sequence[str] = ()) -> None:
         """Start kube-scheduler, for pods that name no other scheduler. It is built for real nodes (`node`)."""
         port, kubeconfig = free_port(), self.kubeconfig_of(user)
         command = commands.kube_scheduler(self._part("node"), self.folder, port=port, kubeconfig=kubeconfig)
-        self.processes.start("kube-scheduler", command)
+        self.processes.start("kube-scheduler", [*command, *flags])
         self.processes.await_answer("kube-scheduler", lambda: listens(port))
+
+    def apply_volcano(self) -> None:
+        """Apply Volcano's own CRDs. Its scheduler waits until all kinds that it watches are served."""
+        self.apply_files(sorted(self._part("volcano").glob("*.yaml")))
+
+    def start_volcano(self, flags: Sequence[str] = ()) -> None:
+        """Start Volcano's scheduler alone (`apply_volcano` comes first).
+
+        Its controllers would open queues and make PodGroups for pods without one; whoever starts it does that.
+        """
+        port = free_port()
+        command = commands.volcano_scheduler(self._part("volcano"), port=port, kubeconfig=self.kubeconfig)
+        self.processes.start("volcano-scheduler", [*command, *flags])
+        self.processes.await_answer("volcano-scheduler", lambda: listens(port))
 
     def compact(self) -> None:
         """Let etcd forget all but the current version of every object."""

@@ -17,6 +17,7 @@ TOKENS = "tokens.csv"
 SIGNING_KEY = "service-account.key"
 CERTIFICATE = Path("certs") / "apiserver.crt"
 """The API server creates it at its first start, and keeps it."""
+VOLCANO_CONF = "volcano-scheduler.conf"
 SERVICE_ADDRESS = "10.96.0.1"
 """The first address for Services is that of the API server itself."""
 
@@ -122,6 +123,18 @@ def kube_scheduler(home: Path, folder: Path, *, port: int, kubeconfig: Path) -> 
         "--bind-address=127.0.0.1",
         f"--secure-port={port}",
         f"--cert-dir={folder / 'scheduler-certs'}",
+    ]
+
+
+def volcano_scheduler(home: Path, *, port: int, kubeconfig: Path) -> Command:
+    """Volcano's scheduler, with the configuration of its Helm chart. It says at `port` that it is alive."""
+    return [
+        home / "volcano-scheduler",
+        f"--kubeconfig={kubeconfig}",
+        f"--scheduler-conf={home / VOLCANO_CONF}",
+        "--leader-elect=false",
+        "--enable-healthz",
+        f"--healthz-address=127.0.0.1:{port}",
     ]
 
 

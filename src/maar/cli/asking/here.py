@@ -131,7 +131,7 @@ class Here:
         return JobAnswer(**self._stamp, detail=detail if whole else self._undecided(detail))
 
     def _undecided(self, detail: JobDetail) -> JobDetail:
-        """Only what is known without a decision."""
+        """The answer with what is known without a decision."""
         wait = self.tally.waits.get(f"{detail.job.namespace}/{detail.job.name}")
         reasons = () if wait is None else reason_views(wait.reasons, self.sight)
         start = "runs" if detail.job.state == "running" else "waits"

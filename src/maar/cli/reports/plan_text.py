@@ -37,7 +37,7 @@ class Cycle(NamedTuple):
     before: Snapshot
     after: Snapshot
     step: Step | None = None
-    """Of one of several shards: also what it wants and lends."""
+    """For one of several shards: its step, with what it wants and lends."""
 
 
 class WithoutPods(NamedTuple):

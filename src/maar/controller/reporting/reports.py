@@ -1,6 +1,6 @@
 """What users see on their own objects, after each plan: keeps the record of each job, and returns the writes.
 
-`telling` says what to write about one job. Here is what concerns all jobs together: which jobs to look at, whose
+`job_reports` says what to write about one job. Here is what concerns all jobs together: which jobs to look at, whose
 details are refreshed next (one job per second, of each namespace in turn), and the statuses of queues. A job about
 which nothing has changed costs one comparison, because thousands wait.
 

@@ -101,7 +101,7 @@ class Handler:
         return self._write(request, about, query, body)
 
     def _user(self, request: web.BaseRequest, path: str) -> Obj:
-        """Who sends a request: with the token of a ServiceAccount, or with the server's own; without one, anybody."""
+        """The user of a request: the ServiceAccount of its token, or the administrator."""
         given = request.headers.get("Authorization", "")
         if given == f"Bearer {self.token}" or (not self.token and given.count(".") != 2):
             return ADMIN

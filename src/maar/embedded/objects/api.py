@@ -55,7 +55,7 @@ class Api:
     def __init__(self, history: int) -> None:
         self.store = Store(history)
         self.kinds: dict[tuple[str, str, str], Kind] = {}
-        """By group, version and plural."""
+        """Kinds by group, version and plural."""
         self.applied: dict[tuple[str, str], Obj] = {}
         """What each manager applied, by the uid of the object and the manager."""
         for kind in BUILT_IN:

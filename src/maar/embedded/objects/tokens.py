@@ -65,7 +65,7 @@ class Tokens:
         return {**body, "status": self._status(str(spec["token"]), spec.get("audiences") or [AUDIENCE])}
 
     def user(self, token: str) -> Obj | None:
-        """Who sends a request with this token; `None` if it is not valid for this server."""
+        """The user with this token; `None` if the token is not valid for this server."""
         status = self._status(token, [AUDIENCE])
         return status["user"] if status.get("authenticated") else None
 

@@ -10,8 +10,8 @@ from maar.embedded.objects.api import Api
 from maar.embedded.objects.errors import ApiError, Obj
 from maar.embedded.objects.kinds import JOBS, PODS
 from maar.embedded.objects.metadata import now
-from maar.embedded.objects.store import Event, Item, Key
-from maar.embedded.parts.dirty import Dirty
+from maar.embedded.objects.store import Item
+from maar.embedded.parts.controlled import Controlled
 from maar.kube.kinds.batchjob import INDEX_LABEL, member
 
 MOST_AT_ONCE = 500
@@ -21,55 +21,24 @@ MOST_AT_ONCE = 500
 class Jobs:
     """The Job controller."""
 
-    def __init__(self) -> None:
-        self.pods: dict[str, set[Key]] = {}
-        """The pods of each job, by the job's uid."""
-        self.dirty: Dirty[Key] = Dirty(self._look)
-
     def open(self, api: Api) -> None:
-        """Record all pods, look at all jobs, and start listening."""
+        """Look at all jobs, and start listening."""
         self.api = api
-        for item in api.objects(PODS):
-            self._learn(Event("ADDED", (item.obj["metadata"]["namespace"], item.obj["metadata"]["name"]), item, None))
-        for key in api.store.table(JOBS).items:
-            self.dirty.add(key)
-        api.store.table(PODS).listeners.append(self._learn)
-        api.store.table(JOBS).listeners.append(self._listen)
+        self._jobs = Controlled(api, JOBS, self._look)
 
     def close(self) -> None:
-        self.api.store.table(PODS).listeners.remove(self._learn)
-        self.api.store.table(JOBS).listeners.remove(self._listen)
-        self.dirty.close()
+        self._jobs.close()
 
-    def _listen(self, event: Event) -> None:
-        if event.type == "DELETED":
-            self.pods.pop(event.item.obj["metadata"]["uid"], None)
-        self.dirty.add(event.key)
-
-    def _learn(self, event: Event) -> None:
-        for owner in event.item.obj["metadata"].get("ownerReferences") or ():
-            if owner.get("controller") and owner["kind"] == "Job" and owner["apiVersion"] == JOBS.api_version:
-                pods = self.pods.setdefault(owner["uid"], set())
-                if event.type == "DELETED":
-                    pods.discard(event.key)
-                else:
-                    pods.add(event.key)
-                self.dirty.add((event.key[0], owner["name"]))
-
-    def _look(self, key: Key) -> None:
-        item = self.api.store.table(JOBS).items.get(key)
-        if item is None or item.obj["metadata"].get("deletionTimestamp"):
-            return
-        job, uid = item.obj, item.obj["metadata"]["uid"]
-        table = self.api.store.table(PODS).items
-        pods = [table[pod].obj for pod in sorted(self.pods.get(uid, ())) if pod in table]
+    def _look(self, item: Item, pods: list[Obj]) -> None:
+        job = item.obj
         tally = _Tally(job, pods)
         if not tally.ended:
             try:
                 self._bring_to(job, tally)
             except ApiError:
                 return  # the namespace is being deleted or the template is refused: the controller cannot help
-        self.api.change(JOBS, *key, lambda obj: tally.written(obj), part="status")
+        about = job["metadata"]
+        self.api.change(JOBS, about["namespace"], about["name"], lambda obj: tally.written(obj), part="status")
 
     def _bring_to(self, job: Obj, tally: _Tally) -> None:
         """Delete surplus pods or create missing ones."""

@@ -8,15 +8,16 @@ the observed behaviour of the real operator (v1.8.1).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections import Counter
+from functools import partial
 
 from maar.embedded.objects.api import Api
 from maar.embedded.objects.errors import ApiError, Obj
 from maar.embedded.objects.kinds import CRDS, PODS, Kind
 from maar.embedded.objects.metadata import now
 from maar.embedded.objects.pods import set_condition
-from maar.embedded.objects.store import Event, Item, Key
-from maar.embedded.parts.dirty import Dirty
+from maar.embedded.objects.store import Item
+from maar.embedded.parts.controlled import Controlled
 from maar.kube.kinds.kubeflow.family import INDEX_LABEL, ROLE_LABEL, member
 
 GROUP, VERSION = "kubeflow.org", "v1"
@@ -50,85 +51,42 @@ def definition(kind: str) -> Obj:
     return {"metadata": {"name": f"{plural}.{GROUP}"}, "spec": spec}
 
 
-@dataclass
-class _Served:
-    """One kind: its queue of changed jobs, and its pods."""
-
-    kind: Kind
-    dirty: Dirty[Key]
-    pods: dict[str, set[Key]] = field(default_factory=dict)
-    """The pods of each job, by the uid of the job."""
-    remade: dict[str, int] = field(default_factory=dict)
-    """How many failed pods of each job were replaced."""
-
-    def listen(self, event: Event) -> None:
-        if event.type == "DELETED":
-            self.pods.pop(event.item.obj["metadata"]["uid"], None)
-            self.remade.pop(event.item.obj["metadata"]["uid"], None)
-        self.dirty.add(event.key)
-
-
 class TrainingOperator:
     """The part that runs the operator."""
 
     def __init__(self, delay: float = 0.0) -> None:
         """`delay`: seconds between a change and the reaction of the operator."""
         self._delay = delay
-        self._served: dict[str, _Served] = {}
+        self._served: list[Controlled] = []
+        self._remade: Counter[str] = Counter()
+        """How many failed pods of each job were replaced, by the uid of the job."""
 
     def open(self, api: Api) -> None:
-        """Serve the kinds, record all jobs and pods, and start listening."""
+        """Serve the kinds, look at all jobs, and start listening."""
         self.api = api
         for name in ROLES:
             crd = definition(name)
             if ("", crd["metadata"]["name"]) not in api.store.table(CRDS).items:
                 api.create(CRDS, "", crd)
             kind = api.kind(GROUP, VERSION, f"{name.lower()}s")
-            look = lambda key, name=name: self._look(name, key)  # noqa: E731
-            served = _Served(kind, Dirty(look, self._delay))
-            self._served[name] = served
-            api.store.table(kind).listeners.append(served.listen)
-            for key in api.store.table(kind).items:
-                served.dirty.add(key)
-        for item in api.objects(PODS):
-            self._learn(Event("ADDED", (item.obj["metadata"]["namespace"], item.obj["metadata"]["name"]), item, None))
-        api.store.table(PODS).listeners.append(self._learn)
+            self._served.append(Controlled(api, kind, partial(self._look, kind), self._delay))
 
     def close(self) -> None:
-        self.api.store.table(PODS).listeners.remove(self._learn)
-        for served in self._served.values():
-            self.api.store.table(served.kind).listeners.remove(served.listen)
-            served.dirty.close()
+        for served in self._served:
+            served.close()
 
-    def _learn(self, event: Event) -> None:
-        for owner in event.item.obj["metadata"].get("ownerReferences") or ():
-            served = self._served.get(owner["kind"])
-            if served is None or not owner.get("controller") or owner["apiVersion"] != served.kind.api_version:
-                continue
-            pods = served.pods.setdefault(owner["uid"], set())
-            if event.type == "DELETED":
-                pods.discard(event.key)
-            else:
-                pods.add(event.key)
-            served.dirty.add((event.key[0], owner["name"]))
-
-    def _look(self, name: str, key: Key) -> None:
-        served = self._served[name]
-        item = self.api.store.table(served.kind).items.get(key)
-        if item is None or item.obj["metadata"].get("deletionTimestamp"):
-            return
-        uid, table = item.obj["metadata"]["uid"], self.api.store.table(PODS).items
-        pods = [table[pod].obj for pod in sorted(served.pods.get(uid, ())) if pod in table]
-        state = _State(name, item.copy(), pods, served.remade.get(uid, 0))
+    def _look(self, kind: Kind, item: Item, pods: list[Obj]) -> None:
+        about = item.obj["metadata"]
+        state = _State(kind.kind, item.copy(), pods, self._remade[about["uid"]])
         try:
             for pod in state.leaving():
                 self.api.delete(PODS, pod["metadata"]["namespace"], pod["metadata"]["name"])
             for pod in state.missing():
-                self.api.create(PODS, key[0], pod)
+                self.api.create(PODS, about["namespace"], pod)
         except ApiError:
             return  # the namespace is being deleted or a template is refused: the operator cannot help
-        served.remade[uid] = state.remade
-        self.api.change(served.kind, *key, state.written, part="status")
+        self._remade[about["uid"]] = state.remade
+        self.api.change(kind, about["namespace"], about["name"], state.written, part="status")
 
 
 class _State:

@@ -80,14 +80,29 @@ class Role(msgspec.Struct, frozen=True):
     count: int = 1
 
 
-class Stated(msgspec.Struct, frozen=True, kw_only=True):
+class Described(msgspec.Struct, frozen=True, kw_only=True):
+    """What the object of a job says besides its sizes and its pods."""
+
+    role: str
+    """The role as the pods will state it."""
+    suspended: bool = False
+    part: str = ""
+    """The part of the job that starts next, and that the pods belong to."""
+    queue: str = ""
+    priority_class: str = ""
+    priority: int | None = None
+    category: str = ""
+    pool: str = ""
+    epochs: int | None = None
+    keeps: str = ""
+    """Why the operator would give up the job if its size changed now; empty if it would not."""
+
+
+class Stated(Described, frozen=True, kw_only=True):
     """What the module of one kind found in an object."""
 
     worker: Role
     """Its `count` is the size."""
-    role: str
-    """The role as the pods will state it."""
-    suspended: bool = False
     ran: bool | None = None
     """Whether the job ever ran, or was about to; `None` if its status does not tell."""
     beside: tuple[Role, ...] = ()
@@ -97,49 +112,28 @@ class Stated(msgspec.Struct, frozen=True, kw_only=True):
     requested: int = 0
     scheduler: str = ""
     """The scheduler name, if the job states it for all pods."""
-    queue: str = ""
-    priority_class: str = ""
-    priority: int | None = None
-    category: str = ""
-    pool: str = ""
-    epochs: int | None = None
-    keeps: str = ""
-    """Why the operator would give up the job if its size changed now; empty if it would not."""
     resizable: bool = True
     """Whether the size can change; if not, bounds mean nothing and the job is only suspended and resumed."""
     lowest: Bound = Bound()
     highest: Bound = Bound()
     """Limits that the operator applies to any size; they tighten stated bounds, and alone make no job elastic."""
-    part: str = ""
-    """The part of the job that starts next."""
     problem: str = ""
 
 
-class ElasticSpec(msgspec.Struct, frozen=True, kw_only=True):
+class ElasticSpec(Described, frozen=True, kw_only=True):
     """An elastic job as its object states it."""
 
     min: int
     max: int
     size: int
     requested: int
-    suspended: bool
-    role: str
-    part: str = ""
-    """The part of the job that the pods belong to."""
     worker: Pod
     """A worker as the operator will create it."""
     beside: tuple[Pod, ...] = ()
     """Its other pods, as far as its minimum counts them."""
-    keeps: str = ""
     rigid: bool = False
     kept: Kept = Kept()
     reserved: tuple[tuple[str, int], ...] = ()
-    queue: str = ""
-    priority_class: str = ""
-    priority: int | None = None
-    category: str = ""
-    pool: str = ""
-    epochs: int | None = None
     restart: float | None = None
     broken: str = ""
 

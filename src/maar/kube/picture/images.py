@@ -85,7 +85,7 @@ class Images:
 
 
 def _list(images: Iterable[WireImage]) -> tuple[array[int], array[int]]:
-    """Where a node lists a name twice, the last size counts."""
+    """The sizes of the images of a node; if it lists a name twice, the last size counts."""
     found = {hash(full_image(name)): image.size_bytes for image in images for name in image.names}
     hashes = array("q", sorted(found))
     return hashes, array("q", (found[h] for h in hashes))

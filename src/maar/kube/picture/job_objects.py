@@ -44,7 +44,7 @@ class Subject(msgspec.Struct, frozen=True):
     """The objects that stand for a job."""
 
     resource: Resource[Object]
-    """Of the object with its state, as the server serves it."""
+    """The resource of the object with its state, in the version that the server serves."""
     reference: Reference
     group: PodGroup | None = None
     """The object itself, if it is a PodGroup, whose status shows the state of the job."""

@@ -71,7 +71,7 @@ class _Files(Problems):
         self.objects: list[tuple[AnyKind, Object]] = []
 
     def invalid(self, kind: AnyKind | str, key: str, reason: str, so: str = "") -> None:
-        """Nothing: the plan shows what waits, and why."""
+        """Do nothing: the plan shows what waits, and why."""
 
     def doubtful(self, kind: AnyKind | str, key: str, doubt: str) -> None:
         """Probably not what its owner means: a warning that says where it is."""

@@ -43,7 +43,7 @@ class Owners:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._children: dict[str, dict[tuple[AnyJobKind, str], Owner]] = {}
-        """By the uid, or the namespace and name, that an object names as its owner."""
+        """Objects by what they name as their owner: a uid, or a namespace and name."""
         self._naming: dict[tuple[str, str], set[str]] = {}
         """Pods by the namespace and name of an owner that they name."""
         self._names: dict[str, frozenset[str]] = {}
@@ -180,17 +180,17 @@ class Owners:
 
 
 def describer(chain: list[Owner]) -> Owner:
-    """Of an owner and all that made it, the one that states the gangs."""
+    """The owner in a chain (an object and all that made it) that states the gangs."""
     return next((owner for owner in reversed(chain) if not owner.kind.delegates), chain[-1])
 
 
 def name_and_uid(owner: Owner | OwnerReference | None) -> tuple[str, str]:
-    """Of the object that the owner of a job submitted; empty if Maar does not know its kind."""
+    """Name and uid of the object that the owner of a job submitted; empty if Maar does not know its kind."""
     return (owner.name, owner.item.metadata.uid) if isinstance(owner, Owner) else ("", "")
 
 
 def _parents(item: Object) -> Iterator[str]:
-    """By what the known owners of an object are looked up: their uids, or names where manifests have no uids."""
+    """The keys of the known owners of an object: their uids, or names where manifests have no uids."""
     for reference in item.metadata.owner_references:
         if owner_kinds(reference):
             yield reference.uid or f"{item.namespace}/{reference.name}"

@@ -35,11 +35,11 @@ class Siblings:
 
     def __init__(self) -> None:
         self._by_label: dict[str, dict[Label, dict[str, Mapping[str, str]]]] = {}
-        """By namespace and the first label of its selector: the selectors of Services, by name."""
+        """The selectors of Services by namespace, by the first label of the selector, and by name."""
         self._numbers: Counter[str] = Counter()
         """How many Services with selectors a namespace has."""
         self._changed: dict[str, list[Mapping[str, str]]] = {}
-        """By namespace: selectors that came or went since pods were last asked for."""
+        """Selectors by namespace that came or went since pods were last asked for."""
 
     def note(self, before: Service | None, after: Service | None) -> None:
         """A Service came, went or changed."""

@@ -45,7 +45,7 @@ class Who(msgspec.Struct, frozen=True):
     accelerator: str = ""
     epochs: int | None = None
     traits: Traits = Traits()
-    """By which it is compared with jobs that have ended, without a category and a declared limit."""
+    """What it is compared by with jobs that have ended, without a category and a declared limit."""
     requested: int = 0
     most: int = 0
     """The workers that its owner requested, and the most that it may have."""
@@ -115,7 +115,7 @@ def who_is(spec: ElasticSpec, elastic: Elastic) -> Who:
 
 
 def accelerator_of(elastic: Elastic) -> str:
-    """On what a job runs: the pool that it names, the accelerator that its workers select, or the resource they use.
+    """The accelerator of a job: its pool, the accelerator that its workers select, or the resource that they use.
 
     Empty where it uses none.
     """

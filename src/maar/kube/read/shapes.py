@@ -75,7 +75,7 @@ class Shapes:
         return self._drafts.setdefault(shape, shape)
 
     def bare(self, pod: Pod) -> Shape:
-        """Only what a pod requests."""
+        """A shape with only what a pod requests."""
         shape = Shape(requests=pod_requests(pod))
         return self._drafts.setdefault(shape, shape)
 

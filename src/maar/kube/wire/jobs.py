@@ -44,5 +44,5 @@ class JobStatus(Wire, frozen=True):
 
     @property
     def ended_at(self) -> float | None:
-        """When the job completed, in Unix seconds; `None` if the status does not say."""
+        """The Unix time at which the job completed; `None` if the status does not say."""
         return None if self.completion_time is None else self.completion_time.timestamp()

@@ -190,7 +190,7 @@ class PodStatus(Wire, frozen=True):
     phase: str = ""
     nominated_node_name: str = ""
     conditions: tuple[PodCondition, ...] = ()
-    """Of a pod with a node only `INFEASIBLE` is kept."""
+    """If the pod has a node, only `INFEASIBLE` is kept."""
     start_time: Time | None = None
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()

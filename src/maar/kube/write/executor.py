@@ -100,11 +100,11 @@ class Executor:
         """`in_flight`: slots of the first lane. `statuses`: those of the other one; if missing, a quarter as many."""
         self.counts = WriteCounts()
         self.pending = 0
-        """Submitted and not finished."""
+        """Writes that are submitted and not finished."""
         self._urgent = 0
-        """Those of the first lane."""
+        """The unfinished writes of the first lane."""
         self._unsent = 0
-        """Those of them that have not been sent once."""
+        """The writes of the first lane that have not been sent once."""
         self._gate: Gate = gate or Unfenced()
         self._api = api.while_not(lambda: self._gate.lost)
         self._versions = Versions(watched)

@@ -260,7 +260,7 @@ class Evict(PodWrite):
         return Moved(base)
 
     def holds_for(self, now: Pod) -> bool:
-        """Nothing that its owner can write keeps a pod that runs. Its bind may not have been seen by the decision."""
+        """Whether the pod is on the node that it leaves, or names none: no change of its owner keeps it."""
         return not now.finished and self.node in ("", now.spec.node_name)
 
     async def send(self, api: Api, base: Pod) -> Done:

@@ -73,9 +73,9 @@ class Lines:
 
     entries: dict[str, deque[Entry]] = field(default_factory=dict)
     ready: deque[str] = field(default_factory=deque)
-    """Of the first lane."""
+    """The keys of the first lane that can be sent."""
     statuses: TenantTurns[str] = field(default_factory=TenantTurns)
-    """Of the other one."""
+    """The keys of the lane of statuses that can be sent."""
     sending: set[str] = field(default_factory=set)
     """Keys whose first entry is in flight."""
 

@@ -53,7 +53,7 @@ class Line:
         self._desk = desk
         self.lanes: list[Lane] = []
         self._aside: Mask = np.zeros(len(desk.kept["work"]), dtype=np.bool_)
-        """By number: whether the job is kept off the desk."""
+        """Whether each job, by number, is kept off the desk."""
         self._kept = 0
         self._fronts = 0
         self._due: Ints = np.zeros(0, dtype=np.int64)

@@ -71,7 +71,7 @@ def window(waits: Sequence[float], width: int) -> int:
 
 
 def _span(names: list[str], known: Sequence[dict[str, JobRecord]]) -> AxisSpan:
-    """From the first submission until `NEARLY` all jobs have ended under every policy."""
+    """The time from the first submission until `NEARLY` all jobs have ended under every policy."""
     ends = [sorted(jobs[name].end for name in names if name in jobs) for jobs in known]
     starts = [jobs[name].submit for jobs in known for name in names if name in jobs]
     start = min(starts, default=0.0)

@@ -35,7 +35,7 @@ class AxisSpan:
 
     @classmethod
     def of(cls, runs: Sequence[Run]) -> AxisSpan:
-        """From the first submission to the last end."""
+        """The frame from the first submission to the last end."""
         starts = [job.submit for run in runs for job in run.jobs]
         ends = [job.end for run in runs for job in run.jobs]
         start = min(starts, default=0.0)

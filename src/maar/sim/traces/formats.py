@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import Protocol
 
 from maar.model.words import unknown
+from maar.sim.papers import muri_trace, pollux_trace
 from maar.sim.trace import Trace
-from maar.sim.traces import muri, own, philly, pollux, recorded
+from maar.sim.traces import own, philly, recorded
 from maar.sim.traces.problems import TraceError
 from maar.sim.traces.source import Source
 
@@ -28,7 +29,7 @@ class Format(Protocol):
         """Read the trace; a `TraceError` lists all problems."""
 
 
-FORMATS: dict[str, Format] = {module.NAME: module for module in (recorded, muri, own, pollux, philly)}
+FORMATS: dict[str, Format] = {module.NAME: module for module in (recorded, muri_trace, own, pollux_trace, philly)}
 
 
 def read_trace(source: Source, format: str | None = None) -> Trace:

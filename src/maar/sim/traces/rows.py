@@ -30,7 +30,7 @@ class Row:
     line: int
     cells: Mapping[str, object]
     problems: list[tuple[int, str]]
-    """Of all rows."""
+    """The problems of all rows."""
     titles: Mapping[str, str] = field(default_factory=dict)
     good: bool = True
 

@@ -60,7 +60,7 @@ class RightsCheck:
         self._tokens.forget()
 
     async def user(self, header: str | None, client: str, *, again: bool = False) -> User:
-        """Who sends this `Authorization` header; raises `Refused`. `again`: what was known about it is not believed."""
+        """The user with this `Authorization` header; raises `Refused`. `again`: ask, whatever was known about it."""
         if header is None and self.anonymous:
             return ANONYMOUS
         token = bearer(header or "")

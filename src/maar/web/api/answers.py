@@ -89,7 +89,7 @@ class ForecastsAnswer(Answer, frozen=True):
     made_at: float | None
     """When the newest one was made; `None`: none was made yet."""
     rollouts: int
-    """Of the newest one: how many futures were played."""
+    """How many futures were played for the newest forecast."""
     wanted: int
     seconds: float
     """How long that took."""
@@ -106,7 +106,7 @@ class ForecastsAnswer(Answer, frozen=True):
     not_kept: str
     """Why forecasts are not kept and judged; empty if they are."""
     quality: list[QualityView]
-    """By queue and age of the job."""
+    """How good forecasts were, by queue and age of the job."""
 
 
 class ChangeEvent(Answer, frozen=True):

@@ -53,7 +53,7 @@ class UserRequest(msgspec.Struct, frozen=True):
     """The variable parts of the path."""
     body: Any = None
     token: Token | None = None
-    """Of a user who may write; only for routes that write."""
+    """The token of a user who may write; only for routes that write."""
     writes: bool = False
     """Whether this user could write here."""
 

@@ -54,7 +54,7 @@ class UserTurns:
         self._each = each
         self._working: set[str] = set()
         self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
-        """By user; the one whose turn is next comes first."""
+        """Waiting questions by user; the user whose turn is next comes first."""
 
     @asynccontextmanager
     async def taken(self, user: str) -> AsyncIterator[None]:

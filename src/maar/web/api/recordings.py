@@ -68,7 +68,7 @@ class _Members(msgspec.Struct):
 
 
 class _Glance(msgspec.Struct):
-    """Of a frame, what a list of cycles needs: the rest is skipped."""
+    """The parts of a frame that a list of cycles needs: the rest is skipped."""
 
     now: float
     plan: Plan
@@ -78,7 +78,7 @@ class _Glance(msgspec.Struct):
 
 
 class _Changes(msgspec.Struct):
-    """Of a frame between a whole one and the one that is wanted: the changed jobs."""
+    """The changed jobs of a frame between a whole one and the wanted one."""
 
     changed: dict[str, tuple[Job, tuple[Task, ...]] | None] = {}
 
@@ -93,7 +93,7 @@ class Recording:
 
     def _begin(self) -> None:
         self.cycles: deque[ShownCycle] = deque()
-        """Those that moved something else than the one before, the newest last."""
+        """Cycles that moved something else than the cycle before, the newest last."""
         self.namespaces: frozenset[str] = frozenset()
         self.count = 0
         self.dropped = 0

@@ -2,5 +2,5 @@
 
 PREFIX = "/api/v1"
 GROUP, VERSION = "web.maar.dev", "v1"
-"""Of the aggregated API."""
+"""Group and version of the aggregated API."""
 ROOT = f"/apis/{GROUP}/{VERSION}"

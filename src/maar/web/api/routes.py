@@ -29,7 +29,7 @@ class Route(msgspec.Struct, frozen=True):
     writes: bool = False
     """It writes to the cluster, with the caller's own token."""
     status: int = 200
-    """Of a success."""
+    """The HTTP status of a success."""
 
     @property
     def answer(self) -> type[View]:

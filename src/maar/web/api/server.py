@@ -448,7 +448,7 @@ def protocols_of(site: Site, limits: HttpLimits, connections_each: int) -> Proto
         limits.head_seconds,
         handler_cancellation=True,  # a question ends when its client has gone
         access_log=None,
-        auto_decompress=False,  # such bodies are refused; decompressing what is none would end in the log
+        auto_decompress=False,  # such bodies are refused; decompressing another body would end in the log
         keepalive_timeout=limits.idle_seconds,
         logger=logging.getLogger("maar.web.http"),
     )

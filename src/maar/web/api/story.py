@@ -25,7 +25,7 @@ from maar.views.records import OwnerView, StoryView
 from maar.views.sight import Sight
 
 EVENTS = "/api/v1/namespaces/{}/events"
-"""Of the core group, whose fields can be selected on every server."""
+"""Events of the core group: their fields can be selected on every server."""
 MOST = 200
 """The newest entries that are shown."""
 TIMEOUT = 5.0

@@ -111,7 +111,7 @@ class _Review(msgspec.Struct, frozen=True):
 
 
 async def _name(api: Api) -> str:
-    """Who the API server says that a client is."""
+    """The user name of a client, as the API server knows it."""
     review: dict[str, Any] = {"apiVersion": SELF_REVIEWS.api_version, "kind": SELF_REVIEWS.kind}
     try:
         answer = await api.create(SELF_REVIEWS.path(), review)
@@ -130,7 +130,7 @@ class Writer:
     def __init__(self, api: Reader, names: Sequence[str], queues: Callable[[], Sequence[Queue]]) -> None:
         self._api = api
         self._queues = queues
-        """Those of the cluster: every user of `maar web` sees their names."""
+        """The queues of the cluster: every user of `maar web` sees their names."""
         self.names = tuple(names)
         """Our scheduler names; pods that name none get the first."""
         self._served: KeptAnswers[str, dict[AnyKind, Resource[Object]]] = KeptAnswers(_clock, SECONDS, 1)

@@ -147,9 +147,9 @@ class Verdicts(msgspec.Struct, frozen=True):
     """All that was learned from kept forecasts."""
 
     alone: Calibration = Calibration()
-    """Of forecasts without later submissions."""
+    """The calibration of forecasts without later submissions."""
     crowded: Calibration = Calibration()
-    """Of forecasts with them."""
+    """The calibration of forecasts with later submissions."""
     judged: tuple[Judged, ...] = ()
 
     def of(self, arrivals: bool) -> Calibration:

@@ -141,7 +141,7 @@ class Keeper:
         await self.log.close()
 
     def _note(self, changes: Changes) -> None:
-        """After each cycle of the shadow: follow the jobs of kept forecasts, and look for jobs without a forecast."""
+        """Follow, after each cycle of the shadow, the jobs of kept forecasts, and look for jobs without a forecast."""
         moment = self._mirror.moment
         if moment is None:
             return
@@ -156,7 +156,7 @@ class Keeper:
             self._news.set()
 
     async def _rest(self, begun: float) -> None:
-        """Until the next forecast is due."""
+        """Wait until the next forecast is due."""
         took = time.monotonic() - begun
         await asyncio.sleep(max(self.pace.soon, took))
         left = begun + self.pace.every - time.monotonic()

@@ -51,7 +51,7 @@ def answered(question: ForecastQuestion, alive: Callable[[], bool] = lambda: Tru
 
 
 def _chosen(head: QuestionHead, scenes: int, once: Callable[[], object]) -> int:
-    """As many roll-outs as fit in the budget for all scenes, by the time that one of them takes."""
+    """The number of roll-outs that fit in the budget for all scenes, by the time that one of them takes."""
     begun = time.monotonic()
     once()
     took = max(time.monotonic() - begun, 1e-3)

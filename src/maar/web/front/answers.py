@@ -47,7 +47,7 @@ class RequestHead(msgspec.Struct, frozen=True):
     path: str
     """Still quoted, without the query."""
     headers: dict[str, str]
-    """By lower-case name."""
+    """Headers by lower-case name."""
     length: int
     """Bytes of the body."""
     keep: bool
@@ -65,7 +65,7 @@ class RequestReader:
         self._keep = False
 
     def feed(self, data: bytes) -> None:
-        """More bytes of the head, and none after it; raises `RequestRefused`."""
+        """Take more bytes of the head, and none after it; raises `RequestRefused`."""
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:

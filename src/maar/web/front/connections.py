@@ -30,7 +30,7 @@ LINGER_SECONDS = 2.0
 """Time to let a refused client read the refusal before the connection is closed; tuned by hand."""
 FULL = "too many connections"
 END = b"\r\n\r\n"
-"""Of a head."""
+"""The end of the head of a request."""
 
 
 class Handler(Protocol):
@@ -145,11 +145,11 @@ class FrontConnection(asyncio.Protocol):
         self._stage = Stage.HEAD
         self._arrived = bytearray()
         self._reader: RequestReader | None = None
-        """Of the request whose head is arriving; `None`: nothing of it has arrived."""
+        """The reader of the request whose head is arriving; `None`: nothing of it has arrived."""
         self._read = 0
         """Bytes of `_arrived` that the reader has."""
         self._head: RequestHead | None = None
-        """Of the request whose body is arriving."""
+        """The head of the request whose body is arriving."""
         self._reserved = 0
         self._task: asyncio.Task[None] | None = None
         self._out = memoryview(b"")
@@ -158,7 +158,7 @@ class FrontConnection(asyncio.Protocol):
         """Whether a request was answered."""
         self._held_back = False
         self._goes_on = False
-        """More requests have arrived, and are taken in the next turn."""
+        """Whether more requests have arrived, which are taken in the next turn."""
 
     # -- the transport
 

@@ -64,7 +64,7 @@ class Answered(NamedTuple):
 
     view: WhatIfView
     edits: list[Edit]
-    """Those of the question, and of its manifests."""
+    """The edits of the question, and of its manifests."""
 
 
 class AsksRights(NamedTuple):

@@ -1,4 +1,4 @@
-"""rates: progress by application, epoch and size from a table (`maar.sim.rates`), on nodes.
+"""rates: progress by application, epoch and size from a table (`maar.sim.papers.applications`), on nodes.
 
 A worker is a GPU. A job lies inside one node or on whole nodes (`packing`). Every start, resize and move costs
 `restart` seconds, also the first start, as in the simulator of Pollux. Progress is computed from the last event.
@@ -28,8 +28,8 @@ from maar.model.resources import Ints
 from maar.model.words import unknown
 from maar.sim.lengths import Learnt
 from maar.sim.models.model import Names
-from maar.sim.models.packing import Packing
-from maar.sim.rates import Application
+from maar.sim.papers.applications import Application
+from maar.sim.papers.packing import Packing
 from maar.sim.setting import Setting
 from maar.sim.trace import TraceJob
 

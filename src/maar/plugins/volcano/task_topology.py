@@ -1,7 +1,7 @@
 """task-topology: pods of a job share nodes, or avoid each other, as the owner of the job states for its roles.
 
 The annotations of a PodGroup name roles with affinity and anti-affinity, and the order of roles. The pods of a job are
-divided into buckets (`maar.plugins.support.buckets`), each meant for one node, and placed bucket by bucket, the largest
+divided into buckets (`maar.plugins.volcano.buckets`), each meant for one node, and placed bucket by bucket, the largest
 first. The score of a node counts the pods of the bucket that are there and those that would still fit, without one
 point for each pod there that the role should avoid.
 
@@ -24,7 +24,7 @@ from maar.model.resources import CPU, MEMORY, PODS, Floats, Ints, Mask
 from maar.model.tasks import Status
 from maar.model.words import count as counted
 from maar.model.words import number
-from maar.plugins.support.buckets import OUTSIDE, Buckets, RoleWishes, fill, unknown_role, wishes_of
+from maar.plugins.volcano.buckets import OUTSIDE, Buckets, RoleWishes, fill, unknown_role, wishes_of
 from maar.session.register import Register
 from maar.session.session import Session
 

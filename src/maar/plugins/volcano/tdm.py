@@ -26,7 +26,7 @@ from maar.model.reasons import Refusal
 from maar.model.resources import Floats, Ints, Mask
 from maar.model.tasks import Status
 from maar.model.words import count as counted
-from maar.plugins.support.hours import Hours, OpeningHours, clock, opening, parse_hours, parse_zone
+from maar.plugins.volcano.hours import Hours, OpeningHours, clock, opening, parse_hours, parse_zone
 from maar.session.eviction.departures import surplus_for, unit_for
 from maar.session.eviction.protection import unprotected
 from maar.session.hooks import Claim, Departure, Vote
