@@ -29,7 +29,7 @@ from maar.cli.main import main
 from maar.controller.loop import Loop
 
 def look():
-    while not any(isinstance(one, Loop) and one.cycles for one in gc.get_objects()):
+    while not any(isinstance(one, Loop) and one.cycles for one in gc.get_referrers(Loop)):  # no tuple in the making
         time.sleep(0.05)
     print(json.dumps(sorted({f"{type(one).__module__}.{type(one).__name__}" for one in gc.get_objects()})), flush=True)
     os.kill(os.getpid(), signal.SIGTERM)

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from maar.controller.history.lives import ACCOUNT, FINISHED, Life, LifeMoment, Lives
+from maar.controller.history.lives import ACCOUNT, FINISHED, WAITING, Life, LifeMoment, Lives
 from maar.controller.snapshots.cycle import Cycle
 from maar.history.history import History
 from maar.history.records import RUNS, Event, EventKind
@@ -27,6 +27,7 @@ from maar.model.resources import is_accelerator
 from maar.model.tasks import Status, Task
 
 GONE = {*FINISHED, Status.RELEASING}
+STOPS = (LifeMoment.EVICTED, LifeMoment.LEFT)
 
 
 class JobAccount(msgspec.Struct):
@@ -69,14 +70,14 @@ class Accounting:
         if self._begun or self._history.problem:
             return
         self._begun = True
-        for key, life in self._lives.there.items():
-            with self._picture.problems.isolated(ACCOUNT, key):
-                self.on_moment(LifeMoment.BEGUN, life, cycle.now)
-        uids = {account.first.uid for account in self._accounts.values()}
-        for last in self._history.unfinished():
+        uids = {life.uid for life in self._lives.there.values()}
+        for last in self._history.unfinished():  # first, because a later job may have the same name
             if last.uid not in uids and not _is_there(last, cycle):
                 with self._picture.problems.isolated(ACCOUNT, last.job):
                     self._catch_up(last, cycle.now)
+        for key, life in self._lives.there.items():
+            with self._picture.problems.isolated(ACCOUNT, key):
+                self.on_moment(LifeMoment.BEGUN, life, cycle.now)
 
     def _catch_up(self, last: Event, now: float) -> None:
         """Record the end of a job, if it ended while no Maar ran."""
@@ -93,13 +94,14 @@ class Accounting:
             if not self._begun or not _has_account(life):
                 return
             account = self._accounts[life] = self._begin(life)
-        kind = _event_of(account, life, moment)
+        kind = self._event_of(account, life, moment)
         if kind is not None:
-            self._record(account, life, kind)
+            known = life.workers or life.how or moment in STOPS
+            self._record(account, life, kind, life.since if known else _stopped_at(account, life, now))
         elif life.sized is None and account.gpus:
             account.count(now)
         if life.sized is None:
-            account.gpus = _gpus(life.bound)
+            account.gpus = _gpus(life.bound) if life.workers else 0
         else:
             account.gpus = account.workers * account.first.gpus_per_worker
             self._history.runs_on(account.first.job, [task.node for task in life.bound])
@@ -127,8 +129,27 @@ class Accounting:
             account.attained = past.attained
         return account
 
-    def _record(self, account: JobAccount, life: Life, kind: EventKind) -> None:
-        before, gpus, at = account.workers, account.first.gpus_per_worker, max(life.since, account.last)
+    def _event_of(self, account: JobAccount, life: Life, moment: LifeMoment) -> EventKind | None:
+        """What is to be recorded: how a job differs from its last recorded event."""
+        before, after, is_elastic = account.workers, life.workers, life.sized is not None
+        if life.how:
+            return None if account.over else EventKind.ENDED
+        if after and not before:
+            return EventKind.STARTED
+        if before and not after and (moment in STOPS or self._has_stopped(life)):
+            was_evicted = moment is LifeMoment.EVICTED
+            return EventKind.SUSPENDED if is_elastic else EventKind.EVICTED if was_evicted else EventKind.STOPPED
+        return EventKind.RESIZED if after and after != before and is_elastic else None
+
+    def _has_stopped(self, life: Life) -> bool:
+        """Whether a job whose last event says that it runs waits now: it stopped while no Maar ran."""
+        if life.elastic is not None:
+            return life.elastic.now == 0
+        waits = not life.tasks or any(task.status in WAITING for task in life.tasks)
+        return waits and self._lives.there.get(life.job.key) is life
+
+    def _record(self, account: JobAccount, life: Life, kind: EventKind, at: float) -> None:
+        before, gpus, at = account.workers, account.first.gpus_per_worker, max(at, account.last)
         if life.elastic is not None:
             account.know(life.elastic.past)
         account.count(at)
@@ -139,17 +160,9 @@ class Accounting:
         self._history.record(msgspec.structs.replace(account.first, **happened, gpus_per_worker=gpus, how=life.how))
 
 
-def _event_of(account: JobAccount, life: Life, moment: LifeMoment) -> EventKind | None:
-    """What is to be recorded: how a job differs from its last recorded event."""
-    before, after, is_elastic = account.workers, life.workers, life.sized is not None
-    if life.how:
-        return None if account.over else EventKind.ENDED
-    if after and not before:
-        return EventKind.STARTED
-    if before and not after:
-        was_evicted = moment is LifeMoment.EVICTED
-        return EventKind.SUSPENDED if is_elastic else EventKind.EVICTED if was_evicted else EventKind.STOPPED
-    return EventKind.RESIZED if after != before and is_elastic else None
+def _stopped_at(account: JobAccount, life: Life, now: float) -> float:
+    resized = None if life.elastic is None else life.elastic.past.last_resize
+    return resized if resized is not None and account.last < resized <= now else now
 
 
 def _has_account(life: Life) -> bool:

@@ -80,8 +80,10 @@ class Life(msgspec.Struct, eq=False, weakref=True):
         return [t for t in self.tasks if t.status is Status.BOUND and role in (None, t.role)]
 
     def is_of(self, job: Job, sized: ElasticJob | None) -> bool:
-        """Whether a job is this one, and not a later one with its name."""
-        return self.job.uid == job.uid if sized is None else self.uid == sized.item.metadata.uid
+        """Whether a job is this one, or what is left of it, and not a later one with its name."""
+        if sized is not None:
+            return bool(self.uid == sized.item.metadata.uid)
+        return self.job.uid == job.uid or (self.sized is not None and not job.declared)
 
 
 Listener = Callable[[LifeMoment, Life, float], None]
@@ -98,7 +100,7 @@ class Lives:
         self.there: dict[str, Life] = {}
         """Jobs in the cluster, by key."""
         self._left: dict[tuple[str, str], Life] = {}
-        """Jobs without pods or group that have not ended as far as is known, by uid and, if rigid, key."""
+        """Jobs that have gone, or are not elastic any more, and may have ended, by uid and, if rigid, key."""
         self._begun = False
 
     # -- observed state
@@ -131,12 +133,15 @@ class Lives:
                 of.evicted = True
 
     def _see(self, job: Job, tasks: tuple[Task, ...], sized: ElasticJob | None, now: float) -> None:
-        life = self.there.get(job.key) or self._left.pop(_place(job, sized), None)
+        left = self._left.pop(_place(job, sized), None)
+        life = self.there.get(job.key) or left
         is_new = life is None
         if life is None:
             life = Life(job, tasks, name_and_uid(self._picture.owner_of(job.key)), job.created)
         self.there[job.key] = life
-        life.job, life.tasks, life.elastic = job, tasks, job.elastic or life.elastic
+        life.tasks, life.elastic = tasks, job.elastic or life.elastic
+        if life.job.uid == job.uid or sized is not None:  # else these pods are left of it
+            life.job = job
         if sized is not None:
             life.sized, life.owner = sized, (sized.item.metadata.name, sized.item.metadata.uid)
         if is_new:
@@ -145,7 +150,9 @@ class Lives:
             self._see_size(life, sized, job.elastic, now, is_new)
         elif life.sized is None:
             self._see_gang(life, now)
-        elif life.how or not self._has_ended(life, now):  # it is not elastic any more
+        else:
+            if not life.how:
+                self._left[_place(life.job, life.sized)] = life
             self._tell(LifeMoment.RESIZED, life, now)
 
     def _see_size(self, life: Life, sized: ElasticJob, elastic: Elastic, now: float, is_new: bool) -> None:
@@ -188,7 +195,7 @@ class Lives:
             self._end(life, end.how, max(life.since, now if end.at is None else end.at), now)
             return True
         owner = None if life.sized is None else self._picture.owners.job(namespace, *life.owner)
-        if life.sized is None or (owner is not None and owner.kind.is_suspended(owner.item)):
+        if life.workers and (life.sized is None or (owner is not None and owner.kind.is_suspended(owner.item))):
             self._turn(life, 0, now, now)
         return False
 
@@ -223,7 +230,7 @@ class Lives:
             self._tell(LifeMoment.STARTED, life, now)
         elif before and not workers:
             self._tell(LifeMoment.EVICTED if life.evicted else LifeMoment.LEFT, life, now)
-        elif workers:
+        else:
             self._tell(LifeMoment.RESIZED, life, now)
 
     def _end(self, life: Life, how: str, at: float, now: float) -> None:

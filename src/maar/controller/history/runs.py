@@ -60,7 +60,7 @@ class Runs:
             return
         found = begin(job, tasks, now, stated_category(self._picture, job.key))
         if run is None:
-            if life.how or (moment is LifeMoment.BEGUN and found.state is StartState.OVER):
+            if life.how or found.state is StartState.OVER:  # it ended before Maar began to record it
                 return
             run = self._runs[life] = Run(accelerator_of(tasks))
         run.count(now)
