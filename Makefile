@@ -11,7 +11,7 @@ CODE  := $(wildcard src tests bench tools)
 PIP   := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run examples test test-fast test-repeat fuzz soak soak-shards check format real browser screenshot manifests package image image-base image-pin test-image test-node node conformance bench bench-page bench-decide bench-backlog bench-answers bench-election bench-elastic bench-policies bench-lengths bench-learning bench-learning-node bench-sim bench-forecast bench-rollouts bench-cluster bench-peers bench-http bench-web bench-size bench-writes bench-shards lock clean
+.PHONY: help setup run examples test test-fast test-repeat fuzz soak soak-shards check format real browser screenshot manifests package image image-base image-pin test-image test-node node conformance bench bench-page bench-decide bench-backlog bench-answers bench-election bench-elastic bench-policies bench-lengths bench-learning bench-learning-node bench-sim bench-forecast bench-rollouts bench-cluster bench-peers bench-http bench-web bench-size bench-writes bench-live bench-shards lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -126,7 +126,7 @@ format: setup ## format the code and mend what the linter can
 	$(BIN)/ruff check --fix-only $(CODE)
 	$(BIN)/ruff format $(CODE)
 
-bench: bench-decide bench-backlog bench-answers bench-elastic bench-learning bench-sim bench-forecast bench-cluster bench-shards bench-http bench-web bench-size bench-writes bench-page ## run all benchmarks
+bench: bench-decide bench-backlog bench-answers bench-elastic bench-learning bench-sim bench-forecast bench-cluster bench-peers bench-shards bench-http bench-web bench-size bench-writes bench-live bench-page ## run all benchmarks
 
 bench-decide: setup ## measure one decision: speed, idle cost, hopeless searches, memory
 	$(BIN)/python -m bench.decide
@@ -185,6 +185,9 @@ bench-size: setup ## measure memory and CPU of `maar run` and `maar web` for clu
 
 bench-writes: setup real ## measure how late binds are and how much Maar writes while thousands wait; MINUTES=3 for less
 	$(BIN)/python -m bench.writes $(if $(MINUTES),--minutes $(MINUTES))
+
+bench-live: setup real ## measure Maar where 5,000 gangs wait and 50 pods end each second: cycles, delay, CPU; MINUTES=3 for less
+	$(BIN)/python -m bench.live $(if $(MINUTES),--minutes $(MINUTES))
 
 bench-page: setup browser ## measure the page with 5,000 nodes and 40,000 GPUs: first paint and updates
 	$(BIN)/python -m bench.page

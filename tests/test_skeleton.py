@@ -156,7 +156,8 @@ def test_the_command_is_installed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "given"), [("soak", "MINUTES=45"), ("soak-shards", "MINUTES=3"), ("bench-writes", "MINUTES=3")]
+    ("target", "given"),
+    [("soak", "MINUTES=45"), ("soak-shards", "MINUTES=3"), ("bench-writes", "MINUTES=3"), ("bench-live", "MINUTES=3")],
 )
 def test_the_length_of_long_runs_is_their_own(target: str, given: str) -> None:
     """Without MINUTES each has its own default: a default in the Makefile would be that of all targets."""
