@@ -6,7 +6,7 @@
 that did not start in their first cycle count. Each week is calibrated on what was known when it began; the first weeks
 are only learned from. Cancelled jobs are censored. The comparison is a planner in Slurm's style (`bench.planner`), on
 the same jobs and moments.
-(b) On some of those moments: the error that batching events up to a minute apart adds, and what future arrivals change.
+(b) On some of those moments: how far forecasts are from exact ones, and what future arrivals change.
 (c) Speed: 32 roll-outs of 200 nodes with 500 waiting jobs, in CPU seconds of one core.
 
 Forecasts have future arrivals, drawn from the past; with `--alone` those of (a) and (c) have none.
@@ -35,7 +35,7 @@ from maar.config.file import default_config
 from maar.forecast.arrivals import arrivals_for
 from maar.forecast.calibrate import Age, Calibration, Made, age_of, quality
 from maar.forecast.forecast import Options, forecast
-from maar.forecast.rollout import BATCH
+from maar.forecast.rollout import EXACT, FAST
 from maar.forecast.start import StartState
 from maar.lengths.runtimes import RunTimes
 from maar.registry import catalog
@@ -107,19 +107,19 @@ def _percent(share: float | None) -> str:
     return "-" if share is None else f"{share * 100:.1f} %"
 
 
-def batching(config: Config, judged: list[Judged], moments: list[Moment], args: argparse.Namespace) -> None:
-    """How much forecasts move if each event has its own cycle, and what that changes in their error."""
+def against_exact(config: Config, judged: list[Judged], moments: list[Moment], args: argparse.Namespace) -> None:
+    """How much forecasts move if each event has its own cycle about all jobs, and what that changes in their error."""
     starts = {one.made.job: one.made.started for one in judged if one.made.started is not None}
     moved: list[float] = []
     errors: tuple[list[float], list[float]] = ([], [])
     for moment in moments:
         run_times = RunTimes(moment.samples)
-        exact, batched = (
-            forecast_at(moment, config, run_times, Options(rollouts=args.rollouts, batch=batch), not args.alone)
-            for batch in (0.0, BATCH)
+        exact, fast = (
+            forecast_at(moment, config, run_times, Options(rollouts=args.rollouts, precision=one), not args.alone)
+            for one in (EXACT, FAST)
         )
         for job in exact.jobs:
-            other = batched.of(job.job)
+            other = fast.of(job.job)
             if other is None or job.start.p50 is None or other.start.p50 is None or job.job not in starts:
                 continue
             moved.append(other.start.p50 - job.start.p50)
@@ -127,9 +127,10 @@ def batching(config: Config, judged: list[Judged], moments: list[Moment], args: 
                 found.append(abs(p50 - starts[job.job]))
     if moved:
         print(
-            f"(b) batching moves p50 by {statistics.median(abs(d) for d in moved):.0f} s (median of {len(moved)} jobs;"
-            f" mean shift {statistics.fmean(moved):+.0f} s); median error {statistics.median(errors[1]):.0f} s,"
-            f" without batching {statistics.median(errors[0]):.0f} s"
+            f"(b) p50 differs from exact roll-outs by {statistics.median(abs(d) for d in moved):.0f} s (median of"
+            f" {len(moved)} jobs; mean shift {statistics.fmean(moved):+.0f} s);"
+            f" median error {statistics.median(errors[1]):.0f} s,"
+            f" of exact ones {statistics.median(errors[0]):.0f} s"
         )
 
 
@@ -184,7 +185,7 @@ def measured(config: Config, args: argparse.Namespace) -> dict[str, float | None
     if args.keep:
         Path(args.keep).write_bytes(msgspec.json.encode(judged))
     figures = accuracy(judged, args)
-    batching(config, judged, spread(moments, args.more // 3), args)
+    against_exact(config, judged, spread(moments, args.more // 3), args)
     compared(config, judged, spread(moments, args.more), args.rollouts)
     return figures
 

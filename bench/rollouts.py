@@ -6,6 +6,12 @@ the forecast took, the roll-outs that were finished in them, and how many waitin
 
     python -m bench.rollouts --nodes 600 --jobs 1000 --rollouts 32 --seconds 60
 
+With `--error`, instead, how far such forecasts are from exact ones, in which each event has decisions of its own, about
+all jobs. A small difference changes the order of jobs and so all that follows; how much of the error that is, shows the
+line of forecasts that are exact but for events less than a minute apart:
+
+    python -m bench.rollouts --error --nodes 100 --jobs 150 --rollouts 8
+
 The last line is JSON. Exit code 1 if a bar is missed.
 """
 
@@ -14,7 +20,9 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import math
 import random
+import statistics
 import sys
 import time
 from typing import NamedTuple
@@ -25,6 +33,7 @@ from bench.backlog import NOW, scene
 from maar.config.config import Config
 from maar.config.file import default_config
 from maar.forecast.forecast import Forecast, ForecastVerdict, Options, forecast
+from maar.forecast.rollout import BATCH, EXACT, FAST, Precision
 from maar.forecast.start import StartState
 from maar.lengths.runtimes import RunSample, RunTimes
 from maar.lengths.traits import traits_of
@@ -35,6 +44,8 @@ from maar.registry import catalog
 MEDIAN, SIGMA = 7200.0, 1.0
 """Seconds that jobs run, and the spread of their logarithm."""
 FINISHED = 400
+SMALL = 100, 150
+"""Nodes and waiting gangs of a scene on which exact forecasts take minutes."""
 
 
 class Row(NamedTuple):
@@ -55,6 +66,20 @@ class Found(NamedTuple):
     unanswered: int
 
 
+class Distance(NamedTuple):
+    """How far the starts of one forecast are from those of an exact one, at one quantile."""
+
+    seconds: float
+    """The median of the differences."""
+    shift: float
+    """Their mean, with the sign: positive if starts are later."""
+    within: float
+    """The share of jobs whose wait differs by at most 10 %."""
+
+
+VARIANTS = {"fast": FAST, "batched": Precision(BATCH, 0.0, selects=False)}
+
+
 def started(cluster: Cluster, dice: random.Random) -> Cluster:
     """The scene, in which running gangs started at different times."""
     began = {job.key: NOW - dice.uniform(0.0, MEDIAN) for job in cluster.jobs}
@@ -72,7 +97,7 @@ def history(cluster: Cluster, dice: random.Random) -> RunTimes:
     return RunTimes(RunSample(of, MEDIAN * dice.lognormvariate(0.0, SIGMA)) for of in traits)
 
 
-def measure(row: Row, config: Config, seed: int) -> Found:
+def measure(row: Row, config: Config, seed: int, precision: Precision = FAST) -> Found:
     """One forecast within the budget."""
     dice = random.Random(seed)
     cluster = started(scene(row.nodes, row.jobs, differ=True, seed=seed), dice)
@@ -84,12 +109,44 @@ def measure(row: Row, config: Config, seed: int) -> Found:
         config,
         NOW,
         run_times,
-        options=Options(rollouts=max(row.rollouts, 1)),
+        options=Options(rollouts=max(row.rollouts, 1), precision=precision),
         may_go_on=lambda: time.process_time() - begun < row.seconds,
     )
     took = time.process_time() - begun
     waiting = [job for job in made.jobs if job.state is StartState.WAITING]
     return Found(took, made, sum(job.verdict is ForecastVerdict.UNKNOWN for job in waiting))
+
+
+def distance(exact: Forecast, other: Forecast, late: bool) -> Distance:
+    """At p50, or at p90 if `late`, of all waiting jobs that both forecasts know."""
+    moved, within = [], []
+    for job in exact.jobs:
+        found = other.of(job.job)
+        true, said = (None if f is None else f.start.p90 if late else f.start.p50 for f in (job, found))
+        if true is not None and said is not None:
+            moved.append(said - true)
+            within.append(abs(said - true) <= 0.1 * (true - NOW))
+    return Distance(statistics.median(map(abs, moved)), statistics.fmean(moved), statistics.fmean(within))
+
+
+def errors(row: Row, config: Config, seed: int) -> dict[str, object]:
+    """Prints how far forecasts are from exact ones."""
+    exact = measure(row, config, seed, EXACT)
+    figures: dict[str, object] = {"nodes": row.nodes, "jobs": row.jobs, "exact": round(exact.seconds, 1)}
+    print(f"{row.nodes:,} nodes, {row.jobs:,} waiting gangs, exact: {exact.seconds:.1f} CPU seconds")
+    for name, precision in VARIANTS.items():
+        found = measure(row, config, seed, precision)
+        one: dict[str, object] = {"took": round(found.seconds, 1)}
+        print(f"  {name}: {found.seconds:.1f} CPU seconds, {found.forecast.decisions} decisions", flush=True)
+        for late, quantile in ((False, "p50"), (True, "p90")):
+            far = distance(exact.forecast, found.forecast, late)
+            one[quantile] = {what: round(value, 2) for what, value in far._asdict().items()}
+            print(
+                f"    {quantile}: {far.seconds:,.0f} s (median), {far.shift:+,.0f} s on average,"
+                f" {far.within:.0%} of jobs within 10 % of the wait"
+            )
+        figures[name] = one
+    return figures
 
 
 def main() -> int:
@@ -99,7 +156,12 @@ def main() -> int:
     parser.add_argument("--rollouts", type=int, default=32, help="0: any answer for every job")
     parser.add_argument("--seconds", type=float, default=60.0, help="budget of CPU seconds")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--error", action="store_true", help="compare with exact forecasts; takes minutes")
     asked = parser.parse_args()
+    if asked.error:
+        row = Row(asked.nodes or SMALL[0], asked.jobs if asked.nodes else SMALL[1], asked.rollouts, math.inf)
+        print(json.dumps({"error": errors(row, default_config(catalog()), asked.seed)}))
+        return 0
     rows = ROWS if asked.nodes is None else (Row(asked.nodes, asked.jobs, asked.rollouts, asked.seconds),)
     config, figures = default_config(catalog()), []
     for row in rows:

@@ -14,13 +14,15 @@ from tests.support.subgroups import divided
 
 from maar.config.file import default_config, read_config
 from maar.decide import decide
-from maar.forecast.equal_gangs import Alike
-from maar.forecast.forecast import Forecast, ForecastVerdict, Options, Span, forecast, quantile, span
+from maar.forecast.candidates import StartCandidates
+from maar.forecast.forecast import ROUGH, Forecast, ForecastVerdict, Options, Span, forecast, quantile, span
+from maar.forecast.rollout import EXACT, Precision
 from maar.forecast.start import StartState, begin, made_pods, settled
 from maar.lengths.runtimes import RunSample, RunTimes, Traits
 from maar.model.elastic import Past
 from maar.model.jobs import Phase, SubgroupPolicy
 from maar.model.minimum import has_minimum
+from maar.model.plan import Elect, Lock
 from maar.model.snapshot import Cluster, Snapshot
 from maar.model.tasks import Status
 from maar.registry import catalog
@@ -126,7 +128,35 @@ def test_a_budget_leaves_fewer_roll_outs_and_says_how_many() -> None:
     budgets = (made(*scene, may_go_on=after(steps)) for steps in range(20))
     some = next(found for found in budgets if found.rollouts == 2)
     assert (2, 4) == (some.rollouts, some.wanted)
-    assert some.jobs == made(*scene).jobs
+    later = math.log(10.0) / math.log(3.0)  # two roll-outs: p90 is later than both
+    waits = some.of("ns/next")
+    assert waits is not None
+    assert NOW + 500.0 == waits.start.p50
+    assert waits.start.p90 == pytest.approx(NOW + 500.0 * later)
+
+
+def test_a_forecast_of_one_job_ends_when_it_has_started() -> None:
+    queue = [gang(f"g{i}", gpu=8, created=float(i), promise=100.0) for i in range(9)]
+    scene = cluster(node("n1", gpu=8), running("first", promise=600.0), *queue)
+    whole, plan = forecast(scene, CONFIG, NOW, RunTimes(), options=FEW), decide(Snapshot(scene), CONFIG, NOW)
+    found = forecast(scene, CONFIG, NOW, RunTimes(), options=FEW, plan=plan, only="ns/g2")
+    assert whole.of("ns/g2") == found.of("ns/g2")
+    assert found.decisions < whole.decisions
+    assert found.of("ns/g8") is None
+
+
+def test_a_roll_out_that_was_not_finished_counts_as_far_as_it_came() -> None:
+    """Gangs of 100 s on one node; the first of them starts after 500 s."""
+    queue = [gang(f"g{i}", gpu=8, created=float(i), promise=100.0) for i in range(9)]
+    scene: list[Part] = [node("n1", gpu=8), running("first", promise=600.0), *queue]
+    left = iter(range(6))
+    found = made(*scene, may_go_on=lambda: next(left, None) is not None)
+    starts = [job for job in found.jobs if job.state is StartState.WAITING]
+    assert 0 == found.rollouts
+    assert [NOW + 500.0 + 100.0 * i for i in range(9)] == [job.start.p50 for job in starts]
+    rough = [job.job for job in starts if job.why == ROUGH]
+    assert 0 < len(rough) < 9
+    assert all(job.start.p90 == NOW + 1400.0 for job in starts if job.why == ROUGH), "when all work is done"
 
 
 def test_without_a_roll_out_the_work_ahead_gives_a_rough_answer() -> None:
@@ -143,12 +173,19 @@ def test_without_a_roll_out_the_work_ahead_gives_a_rough_answer() -> None:
     assert {
         "ns/next": (ForecastVerdict.EXPECTED, Span(NOW + 500.0)),
         "ns/half": (ForecastVerdict.EXPECTED, Span(NOW + 550.0)),
-        "ns/last": (ForecastVerdict.EXPECTED, Span(NOW + 600.0)),
+        "ns/last": (ForecastVerdict.EXPECTED, Span(NOW + 600.0, NOW + 600.0)),
         "ns/never": (ForecastVerdict.NEVER, Span()),
     } == starts
     first = made(*scene[:4], may_go_on=lambda: False).of("ns/next")
     assert first is not None
     assert Span(NOW + 500.0, NOW + 600.0) == first.start, "the latest is when all work is done"
+
+
+def test_a_job_of_unknown_run_time_does_not_hide_the_starts_of_those_that_fit_beside_it() -> None:
+    runs = [running("for-ever", 4), running("first", 4, promise=600.0)]
+    found = made(node("n1", gpu=8), *runs, gang("next", gpu=4, promise=50.0), may_go_on=lambda: False).of("ns/next")
+    assert found is not None
+    assert Span(NOW + 500.0, NOW + 550.0) == found.start
 
 
 def test_nothing_is_known_behind_a_job_of_unknown_run_time() -> None:
@@ -207,7 +244,8 @@ def test_events_close_together_are_one_moment() -> None:
     ends = [running(f"r{i}", 1, promise=600.0 + i) for i in range(8)]
     scene = cluster(node("n1", gpu=8), *ends, gang("next", gpu=8, promise=50.0))
     exact, batched = (
-        forecast(scene, CONFIG, NOW, RunTimes(), options=Options(rollouts=1, batch=batch)) for batch in (0.0, 60.0)
+        forecast(scene, CONFIG, NOW, RunTimes(), options=Options(rollouts=1, precision=one))
+        for one in (EXACT, Precision(60.0, 0.0))
     )
     starts = [job.start.p50 for f in (exact, batched) if (job := f.of("ns/next")) is not None]
     assert [NOW + 507.0, NOW + 507.0] == starts
@@ -242,7 +280,7 @@ def trace_of(sizes: list[int], seed: int) -> Trace:
 @settings(max_examples=5)
 @given(SIZES, st.integers(0, 12))
 def test_with_true_run_times_a_forecast_is_what_the_simulator_does(sizes: list[int], seed: int) -> None:
-    """Then nothing is left to guess. The simulator looks at all waiting jobs; roll-outs let alike jobs rest."""
+    """Then nothing is left to guess."""
     play = ClusterPlay(trace_of(sizes, seed), PLAIN, Setting(2, 8))
     while play.step() and len(play.works) + play.done < len(sizes):
         pass
@@ -250,10 +288,28 @@ def test_with_true_run_times_a_forecast_is_what_the_simulator_does(sizes: list[i
     while play.step():
         pass
     true = {f"sim/{record.name}": record.started for record in play.run("true").jobs}
-    found = forecast(scene, PLAIN, now, RunTimes(), options=Options(rollouts=1, batch=0.0))
+    found = forecast(scene, PLAIN, now, RunTimes(), options=Options(rollouts=1, precision=EXACT))
     assert {f.job: true[f.job] for f in found.jobs if f.state is StartState.WAITING} == {
         f.job: pytest.approx(f.start.p50) for f in found.jobs if f.state is StartState.WAITING
     }
+
+
+@settings(max_examples=30)
+@given(SIZES, st.integers(0, 12))
+def test_safety_in_one_queue_without_evictions_the_choice_of_candidates_changes_nothing(
+    sizes: list[int], seed: int
+) -> None:
+    waits = [
+        gang(f"g{i}", max(size // 4, 1), gpu=min(size, 4), created=float(i), priority=i * seed % 3, promise=60.0 + i)
+        for i, size in enumerate(sizes)
+    ]
+    runs = [running(f"r{i}", 8, on=f"n{i}", promise=600.0 + 61.0 * i) for i in range(2)]
+    scene = cluster(node("n0", gpu=8), node("n1", gpu=8), *runs, *waits)
+    exact, chosen = (
+        forecast(scene, PLAIN, NOW, RunTimes(), options=Options(rollouts=1, precision=one))
+        for one in (EXACT, replace(EXACT, selects=True))
+    )
+    assert exact.jobs == chosen.jobs
 
 
 def scenes() -> st.SearchStrategy[Cluster]:
@@ -344,16 +400,36 @@ def test_the_pods_of_a_group_are_its_whole_minimum(rules: dict[str, Any]) -> Non
     assert found.start.p50 is not None
 
 
-def test_gangs_with_other_subgroups_are_not_alike() -> None:
-    """No room is idle: of each set of alike gangs the oldest two take part, and the others rest."""
-    rules = (SubgroupPolicy("slice", size=2, least=1),)
-    gangs = [gang(f"g{i}", 2, created=float(i), subgroups=rules if i < 3 else ()) for i in range(4)]
-    alike = Alike((one.job, one.tasks) for one in gangs)
-    assert {"ns/g2"} == alike.resting(Snapshot(cluster(gangs)))
+def candidates(*gangs: Gang) -> StartCandidates:
+    return StartCandidates((one.job, one.tasks) for one in gangs)
 
 
-def test_alike_gangs_need_all_their_subgroups() -> None:
+def test_without_room_the_first_gangs_of_each_queue_take_part() -> None:
+    gangs = [gang(f"{q}{i}", created=float(i), queue=q, priority=i // 3) for i in range(4) for q in "ab"]
+    known, scene = candidates(*gangs), Snapshot(cluster(gangs))
+    assert {"ns/a3", "ns/a0", "ns/b3", "ns/b0"} == known.chosen(scene, ())
+    known.started("ns/a3")
+    assert {"ns/a0", "ns/a1", "ns/b0"} == known.chosen(scene, {"ns/b3"})
+    assert {"ns/a2", "ns/b1"} == known.resting({"ns/a0", "ns/a1", "ns/b0", "ns/b2", "ns/b3"})
+
+
+def test_gangs_that_idle_room_holds_take_part_a_few_at_a_time() -> None:
     """Four GPUs are idle: enough for one gang of two subgroups, whatever its minimum of pods is."""
-    gangs = [divided(f"g{i}", [2, 2], size=2, least=2, minimum=2, tier=None, created=float(i)) for i in range(5)]
-    alike = Alike((one.job, one.tasks) for one in gangs)
-    assert {"ns/g3", "ns/g4"} == alike.resting(Snapshot(cluster(node("n1", gpu=4), gangs)))
+    gangs = [divided(f"g{i}", [2, 2], size=2, least=2, minimum=2, tier=None, created=float(i)) for i in range(9)]
+    large = [gang(f"large{i}", 5, created=-1.0 - i) for i in range(2)]
+    known, scene = candidates(*gangs, *large), Snapshot(cluster(node("n1", gpu=4), gangs, large))
+    front = {"ns/large0", "ns/large1"}
+    assert front | {"ns/g0"} == known.chosen(scene, ())
+    assert {"ns/g1"} == known.chosen(scene, front | {"ns/g0"})
+    assert {f"ns/g{i}" for i in range(1, 5)} == known.chosen(scene, front | {"ns/g0"}, 4.0)
+
+
+def test_locked_nodes_are_no_room_but_for_the_elected_gang() -> None:
+    """And for gangs of higher priority, and those that say how long they run."""
+    front = [gang(f"large{i}", 9, priority=10) for i in range(2)]
+    rest = [gang("elected", 2), gang("above", 2, priority=1), gang("promises", 2, promise=5.0), gang("plain", 2)]
+    scene = cluster(node("n1", gpu=2), front, rest)
+    scene = replace(scene, elect=Elect("ns/elected", NOW), locks=(Lock("n1", "ns/elected", NOW),))
+    known = candidates(*front, *rest)
+    refused = {one.job.key for one in front}
+    assert {"ns/elected", "ns/above", "ns/promises"} == known.chosen(Snapshot(scene), refused, 4.0)

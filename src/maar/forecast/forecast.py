@@ -4,7 +4,8 @@ Three answers are possible for a waiting job. *Expected*: a time. *Never*: it is
 today's nodes and limits. *Unknown*: it depends on jobs of which nothing is known, neither history nor a declared limit;
 such jobs run for ever in roll-outs, so a start that is forecast nevertheless does not depend on them.
 
-If not even one roll-out is finished in time, the work that is ahead of a job gives a rough answer (`rough`).
+With few roll-outs because time was short, p90 is later than any of them. If not even one is finished, the first one
+counts as far as it came; for a job that has not started in it, the work that is ahead of it gives a rough answer.
 """
 
 from __future__ import annotations
@@ -18,8 +19,18 @@ import msgspec
 from maar.config.config import Config
 from maar.decide import decide
 from maar.forecast.draws import uniforms
-from maar.forecast.rollout import BATCH, HORIZON, Arrival, Ended, MayGoOn, Rollout, RolloutOutcome, always
-from maar.forecast.rough import rough_starts
+from maar.forecast.rollout import (
+    FAST,
+    HORIZON,
+    Arrival,
+    Ended,
+    MayGoOn,
+    Precision,
+    Prelude,
+    Rollout,
+    RolloutOutcome,
+    always,
+)
 from maar.forecast.start import Begin, StartState, begin, settled
 from maar.lengths.runtimes import RunTimes
 from maar.model.plan import Plan
@@ -29,6 +40,8 @@ from maar.model.words import count
 
 ROLLOUTS = 32
 HOUR = 3600.0
+ENOUGH = 9
+"""Roll-outs of which one is expected to be above the 90 % quantile of all."""
 ROUGH = "a rough answer by the work ahead of it: no roll-out was finished in time"
 
 
@@ -81,7 +94,7 @@ class Forecast(msgspec.Struct, frozen=True):
 class Options(msgspec.Struct, frozen=True):
     rollouts: int = ROLLOUTS
     seed: int = 0
-    batch: float = BATCH
+    precision: Precision = FAST
     horizon: float = HORIZON
 
 
@@ -98,58 +111,73 @@ def forecast(
     may_go_on: MayGoOn = always,
     categories: Mapping[str, str] | None = None,
     arrivals: Callable[[int], Iterable[Arrival]] | None = None,
+    plan: Plan | None = None,
+    only: str = "",
 ) -> Forecast:
     """Forecast all waiting and running jobs.
 
     `may_go_on` is asked before each decision but the first: when it says no, the finished roll-outs count, and their
     number is stated. `categories` has what the history calls the category of each job. `arrivals` gives the future
-    jobs of each roll-out, in order of time.
+    jobs of each roll-out, in order of time. `plan` is the one of this moment, if it is known. With `only`, a roll-out
+    ends when this job has started, and the forecast has no other job.
     """
-    plan, asked = decide(Snapshot(cluster), config, now), cluster
+    plan, asked = decide(Snapshot(cluster), config, now) if plan is None else plan, cluster
     never = _never(plan)
     cluster = settled(cluster, now)
     begins = begins_of(cluster, now, categories)
+    needless = {*never, *begins.keys() - {only}} if only else never.keys()
+    first: Prelude | None = None
+    begun: Rollout | None = None
     outcomes: list[RolloutOutcome] = []
-    try:
-        known = plan if cluster == asked else None
-        first = Rollout(cluster, config, now, begins, {}, plan=known, may_go_on=may_go_on).prelude()
-        numbers = range(options.rollouts)
-    except Ended:
-        first, numbers = None, range(0)
-    for number in numbers:
-        seconds = {
-            key: run_times.seconds(b.traits, uniforms(options.seed, key, options.rollouts)[number], b.elapsed)
-            for key, b in begins.items()
-        }
-        future = () if arrivals is None else arrivals(number)
-        batch, horizon = options.batch, options.horizon
-        rollout = Rollout(
+
+    def rollout(seconds: Mapping[str, float | None], known: Plan | None, future: Iterable[Arrival] = ()) -> Rollout:
+        return Rollout(
             cluster,
             config,
             now,
             begins,
             seconds,
             arrivals=future,
-            batch=batch,
-            horizon=horizon,
+            precision=options.precision,
+            horizon=options.horizon,
             prelude=first,
+            plan=known,
             may_go_on=may_go_on,
         )
-        try:
-            outcomes.append(rollout.play(never))
-        except Ended:
-            break
-    roughly: dict[str, tuple[float, float]] = {}
-    if not outcomes:
-        typical = {key: run_times.seconds(b.traits, 0.5, b.elapsed) for key, b in begins.items() if key not in never}
-        roughly = rough_starts(cluster, {key: begins[key] for key in typical}, typical, now)
+
+    try:
+        first = rollout({}, plan if cluster == asked else None).prelude()
+        for number in range(options.rollouts):
+            seconds = {
+                key: run_times.seconds(b.traits, uniforms(options.seed, key, options.rollouts)[number], b.elapsed)
+                for key, b in begins.items()
+            }
+            begun = rollout(seconds, None, () if arrivals is None else arrivals(number))
+            outcomes.append(begun.play(needless))
+    except Ended:
+        pass
+    finished, roughly = len(outcomes), dict[str, tuple[float, float]]()
+    if not finished:
+        if first is None or begun is None:
+            first = Prelude.of(cluster)
+            begun = rollout({k: run_times.seconds(b.traits, 0.5, b.elapsed) for k, b in begins.items()}, None)
+        outcomes, roughly = [begun.so_far()], begun.rough(never)
+    wide = 1.0 if finished == options.rollouts else _wide(len(outcomes))
     jobs = tuple(
-        _of_job(begins[key], now, outcomes, never.get(key, ""), roughly.get(key))
-        for key in sorted(begins)
+        _of_job(begins[key], now, outcomes, never.get(key, ""), roughly.get(key), wide)
+        for key in sorted({only} & begins.keys() if only else begins)
         if begins[key].state is not StartState.OVER
     )
     decisions = sum(outcome.decisions for outcome in outcomes)
-    return Forecast(now, len(outcomes), options.rollouts, jobs, decisions, arrivals is not None)
+    return Forecast(now, finished, options.rollouts, jobs, decisions, arrivals is not None)
+
+
+def _wide(rollouts: int) -> float:
+    """What the longest wait in too few roll-outs is multiplied by, for p90.
+
+    It is expected to be their quantile n / (n + 1), and waits to vary as much as exponential ones.
+    """
+    return max(math.log(10.0) / math.log(rollouts + 1.0), 1.0) if 0 < rollouts < ENOUGH else 1.0
 
 
 def _never(plan: Plan) -> dict[str, str]:
@@ -167,7 +195,12 @@ def begins_of(cluster: Cluster, now: float, categories: Mapping[str, str] | None
 
 
 def _of_job(
-    begin: Begin, now: float, outcomes: Sequence[RolloutOutcome], never: str, roughly: tuple[float, float] | None
+    begin: Begin,
+    now: float,
+    outcomes: Sequence[RolloutOutcome],
+    never: str,
+    roughly: tuple[float, float] | None,
+    wide: float,
 ) -> JobForecast:
     key, queue = begin.job.key, begin.job.queue
     if never and begin.state is StartState.WAITING:
@@ -176,16 +209,16 @@ def _of_job(
         soon, late = roughly
         start = Span(soon, late if late < math.inf else None)
         return JobForecast(key, queue, begin.state, ForecastVerdict.EXPECTED, ROUGH, start)
-    if not outcomes:
+    if roughly is not None:
         return JobForecast(key, queue, begin.state, ForecastVerdict.UNKNOWN, "no roll-out was finished in time")
-    finish = span([outcome.ends.get(key, math.inf) for outcome in outcomes])
+    finish = _wider(span([outcome.ends.get(key, math.inf) for outcome in outcomes]), now, wide)
     if begin.state is StartState.RUNNING:
         if finish.p50 is None:
             why = "its run time is unknown: no history, and no declared limit"
             return JobForecast(key, queue, begin.state, ForecastVerdict.UNKNOWN, why)
         return JobForecast(key, queue, begin.state, ForecastVerdict.EXPECTED, finish=finish)
     starts = [outcome.starts.get(key, math.inf) for outcome in outcomes]
-    start = span(starts)
+    start = _wider(span(starts), now, wide)
     if start.p50 is None:
         started = sum(at < math.inf for at in starts)
         played = f"{started} of {count(len(starts), 'roll-out')}"
@@ -193,6 +226,10 @@ def _of_job(
         return JobForecast(key, queue, begin.state, ForecastVerdict.UNKNOWN, why)
     soon = sum(at <= now + HOUR for at in starts) / len(starts)
     return JobForecast(key, queue, begin.state, ForecastVerdict.EXPECTED, "", start, finish, soon)
+
+
+def _wider(found: Span, now: float, wide: float) -> Span:
+    return found if found.p90 is None else Span(found.p50, now + (found.p90 - now) * wide)
 
 
 def span(times: Sequence[float]) -> Span:

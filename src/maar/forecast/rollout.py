@@ -1,15 +1,19 @@
 """One roll-out: one possible future of the cluster, in which every job has a drawn run time.
 
 The same cycle as in `maar.sim.cluster`, but from the state of a live cluster, and only until every waiting job has
-started once. At each event `decide` gets a snapshot of the virtual cluster, and its plan takes effect at once. Events
-that are close together are one moment.
+started once. At each event `decide` gets a snapshot of the virtual cluster, and its plan takes effect at once.
+
+Two things keep decisions few and cheap. Events that are close together are one moment, with one decision; the further
+ahead, the longer a moment lasts. A job that starts in a moment starts when the nodes that it gets became free, so no
+room is lost between two decisions. And only some of the waiting gangs take part in a decision (`candidates`).
+`bench.rollouts` measures the error of both.
 """
 
 from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import islice
 
 import msgspec
@@ -17,7 +21,8 @@ from msgspec.structs import replace
 
 from maar.config.config import Config
 from maar.decide import decide
-from maar.forecast.equal_gangs import Alike
+from maar.forecast.candidates import StartCandidates
+from maar.forecast.rough import WorkLeft, rough_starts
 from maar.forecast.start import Begin, StartState, made_pods, size_of
 from maar.model.jobs import Job, Phase
 from maar.model.plan import Bind, Plan
@@ -31,7 +36,11 @@ ROUNDS = 20
 SOON = 1.0
 """Minimum seconds until the next cycle that only time causes, as in the simulator."""
 BATCH = 60.0
-"""Events within this many seconds are one moment."""
+"""Events within this many seconds are one moment, and time alone causes no moment sooner after another."""
+GROWS = 0.1
+"""Events within this part of the time since the start of the forecast are one moment too. Tuned by hand."""
+MORE = 4.0
+"""How many times as many candidates take part after a decision that started none. Tuned by hand."""
 STUCK = 30
 """Moments without a start, after which a roll-out in which nothing ends any more is over. Tuned by hand."""
 HORIZON = 30 * 86400.0
@@ -63,6 +72,20 @@ class RolloutOutcome(msgspec.Struct, frozen=True):
     decisions: int
 
 
+class Precision(msgspec.Struct, frozen=True):
+    """Which events are one moment, with one decision, and how many jobs are looked at."""
+
+    batch: float = BATCH
+    grows: float = GROWS
+    selects: bool = True
+    """Whether only some waiting gangs take part in a decision (`candidates`)."""
+
+
+FAST = Precision()
+EXACT = Precision(0.0, 0.0, selects=False)
+"""Each event has decisions of its own, about all jobs: with it, the error of the rest can be measured."""
+
+
 class Prelude(msgspec.Struct, frozen=True):
     """The first moment, which is the same in all roll-outs."""
 
@@ -71,6 +94,11 @@ class Prelude(msgspec.Struct, frozen=True):
     wake: float
     lost: frozenset[str]
     """Jobs with evicted pods."""
+
+    @classmethod
+    def of(cls, cluster: Cluster) -> Prelude:
+        """Without any decision."""
+        return cls(cluster, frozenset(), math.inf, frozenset())
 
 
 class Ended(Exception):
@@ -89,7 +117,7 @@ class Rollout:
         seconds: Mapping[str, float | None],
         *,
         arrivals: Iterable[Arrival] = (),
-        batch: float = BATCH,
+        precision: Precision = FAST,
         horizon: float = HORIZON,
         prelude: Prelude | None = None,
         plan: Plan | None = None,
@@ -101,7 +129,7 @@ class Rollout:
         `plan` is its first decision, if that is known.
         """
         self._virtual = Virtual.of(cluster if prelude is None else prelude.cluster)
-        self._config, self._now, self._batch, self._until = config, now, batch, now + horizon
+        self._config, self._now, self._precision, self._until = config, now, precision, now + horizon
         pools = [pool.restart for pool in config.pools]
         self._costs = Costs(restart=max(pools, default=0.0))
         self._works = {
@@ -112,17 +140,24 @@ class Rollout:
         }
         self._awaited = {key for key, b in begins.items() if b.state is StartState.WAITING}
         there = self._virtual.jobs
-        self._alike = Alike(there[key] for key in sorted(self._awaited & there.keys()))
+        self._candidates = StartCandidates(there[key] for key in sorted(self._awaited & there.keys()))
         self._arrivals = iter(arrivals)
         self._coming = deque(islice(self._arrivals, 1))
         """The next arrivals: at least one, unless there are no more."""
         self._resting: frozenset[str] = frozenset()
+        self._asked: frozenset[str] = frozenset()
+        """The candidates of the last decision."""
+        self._vain = 0
+        """Decisions at this moment that started nothing."""
         self._wake = math.inf
         self._decisions = 0
         self.starts: dict[str, float] = {}
         self.ends: dict[str, float] = {}
         self._lost: set[str] = set()
-        self._last = now
+        self._last = self._first = now
+        """The last moment, and the first event in it."""
+        self._freed: dict[str, float] = {}
+        """By node: the last end of a job on it."""
         self._idle = (0, 0)
         """Starts so far, and moments since the last one in which nothing is left that ends."""
         self._may_go_on = may_go_on
@@ -144,7 +179,7 @@ class Rollout:
                 del self._works[key]
 
     def play(self, except_for: Iterable[str] = ()) -> RolloutOutcome:
-        """Play until all waiting jobs, except for those that never start, have started once."""
+        """Play until all waiting jobs, except for those that never start, have started once; or ends with `Ended`."""
         self._awaited.difference_update(except_for)
         while self._awaited:
             now = self._next()
@@ -154,10 +189,32 @@ class Rollout:
             self._end(now)
             self._arrive(now)
             if now >= self._wake:
-                self._resting = frozenset()
+                self._wake_up()
             self._decide(now)
+        return self.so_far()
+
+    def so_far(self) -> RolloutOutcome:
+        """What has been played."""
         ends = {key: end for key, work in self._works.items() if (end := _expected_end(work, self._last)) < math.inf}
         return RolloutOutcome(self.starts, {**ends, **self.ends}, self._decisions)
+
+    def rough(self, except_for: Collection[str] = ()) -> dict[str, tuple[float, float]]:
+        """How it would go on, roughly: a start, and the latest one, of each waiting job that has not started."""
+        ahead = []
+        for key, work in self._works.items():
+            if key in self._virtual.jobs and key not in except_for:
+                job, tasks = self._virtual.jobs[key]
+                left = work.end - self._last if work.size else work.left / work.speeds[_requested(job)]
+                ahead.append(WorkLeft(job, tasks, max(left, 0.0), work.size > 0))
+        found = rough_starts(self._virtual.around.nodes, ahead, self._last)
+        return {key: starts for key, starts in found.items() if key in self._awaited}
+
+    def _wake_up(self) -> None:
+        """Only time has passed. While nodes are locked for a gang, it alone among the gangs may be helped by that."""
+        if self._precision.selects and self._virtual.around.elect is not None:
+            self._resting &= self._candidates.keys
+        else:
+            self._resting = frozenset()
 
     def _is_stuck(self) -> bool:
         """Whether no job will end or arrive any more, and some moments that only time caused brought no start."""
@@ -173,15 +230,20 @@ class Rollout:
         events = [work.end for work in self._works.values()]
         events.append(self._wake)
         events.extend(arrival.at for arrival in self._coming)
-        latest = min(events) + self._batch
+        self._first = first = min(events)
+        lasts = max(self._precision.batch, self._precision.grows * min(first - self._now, HORIZON))
+        latest = max(first + lasts, self._last)
         while self._coming and self._coming[-1].at <= latest and (more := next(self._arrivals, None)) is not None:
             self._coming.append(more)
             events.append(more.at)
-        return max((at for at in events if at <= latest), default=math.inf)
+        # Within a moment jobs may start and end again: the next moment is then the same time, and no earlier one.
+        return max(self._last, max((at for at in events if at <= latest), default=math.inf))
 
     def _end(self, now: float) -> None:
         for key in [key for key, work in self._works.items() if work.end <= now]:
-            self.ends[key] = self._works.pop(key).end
+            self.ends[key] = end = self._works.pop(key).end
+            for task in self._virtual.jobs[key][1]:
+                self._freed[task.node] = max(self._freed.get(task.node, end), end)
             self._virtual.remove(key)
             self._resting = frozenset()
 
@@ -190,30 +252,38 @@ class Rollout:
             arrival = self._coming.popleft()
             self._coming.extend(() if self._coming else islice(self._arrivals, 1))
             self._virtual.put(arrival.job, arrival.tasks)
-            self._alike.add(arrival.job, arrival.tasks)
+            self._candidates.add(arrival.job, arrival.tasks)
             self._works[arrival.job.key] = _work(arrival.begin, arrival.seconds, now)
 
     def _decide(self, now: float, known: Plan | None = None) -> None:
+        self._vain = 0
         for _ in range(ROUNDS):
             self._report(now)
             snapshot = self._virtual.snapshot()
-            plan = self._decided(snapshot, now) if known is None else known
+            if known is None:
+                plan = self._decided(snapshot, now)
+            else:
+                plan, self._asked = known, self._candidates.keys
             known, around = None, snapshot.cluster
             self._apply(now, plan)
             grew = bool(plan.resize or plan.resume)
             again = bool(_gives(plan) or plan.admit) or (grew and not self._bind_reserved(now, plan))
             if plan.lets_go(around.elect, around.locks):
                 again, self._resting = True, frozenset()
-            if not again:
+            self._vain = 0 if plan.bind or again else self._vain + 1
+            if not again and not self._is_one_left():
                 break
         at = now if again else math.inf if plan.wake_at is None else plan.wake_at
-        self._wake = max(at, now + SOON)
+        self._wake = max(at, now + max(SOON, self._precision.batch))
 
     def _decided(self, snapshot: Snapshot, now: float) -> Plan:
         if not self._may_go_on():
             raise Ended
         number = snapshot.jobs.number
-        rest = self._resting | self._alike.resting(snapshot)
+        rest = self._resting
+        if self._precision.selects:
+            self._asked = self._chosen(snapshot)
+            rest |= self._candidates.resting(self._asked)
         snapshot.resting = frozenset(number[key] for key in rest if key in number)
         snapshot.is_read = False  # only whether a job waits is used, not the reason
         self._decisions += 1
@@ -255,6 +325,8 @@ class Rollout:
             {task.key: key for key, (_, tasks) in self._virtual.jobs.items() for task in tasks} if plan.evict else {}
         )
         lost = {owner[e.task] for e in plan.evict}
+        if _gives(plan):
+            self._first = now  # the room that it takes is free only now
         self._lost |= lost
         created: set[str] = set()
         for key in sorted(self._virtual.carry_out(plan, now)):
@@ -266,8 +338,37 @@ class Rollout:
                 tasks = made_pods(job, now)
                 self._virtual.put(job, tasks)
                 created.add(key)
-            self._resize(now, key, size_of(job, tasks), key in lost)
-        self._resting = frozenset() if _gives(plan) else (self._resting | {w.job for w in plan.waiting}) - created
+            at = now if lost else self._room_since(now, job, tasks)
+            self._resize(at, key, size_of(job, tasks), key in lost)
+            if key in lost:
+                self._candidates.add(job, tasks)
+        refused = {wait.job for wait in plan.waiting}
+        if self._precision.selects:
+            refused -= self._candidates.resting(self._asked)
+        self._resting = frozenset() if _gives(plan) else (self._resting | refused) - created
+
+    def _is_one_left(self) -> bool:
+        """Whether a candidate that fits has not been asked at this moment."""
+        return self._precision.selects and not self._chosen(self._virtual.snapshot()) <= self._asked
+
+    def _chosen(self, snapshot: Snapshot) -> frozenset[str]:
+        """The candidates; more of them after decisions that started none."""
+        return self._candidates.chosen(snapshot, self._resting, MORE**self._vain)
+
+    def _room_since(self, now: float, job: Job, tasks: tuple[Task, ...]) -> float:
+        """When the nodes of a job that runs now became free in this moment; `now` if it ran before.
+
+        In a long moment that is their average: if it were the last of them, the others would be idle until then, and
+        the cluster would lose room.
+        """
+        work = self._works.get(job.key)
+        if work is None or work.size:
+            return now
+        freed = [max(self._freed.get(task.node, self._first), self._first) for task in tasks if task.node]
+        if not freed:
+            return now
+        since = math.fsum(freed) / len(freed) if now - self._first > self._precision.batch else max(freed)
+        return min(max(since, job.created), now)
 
     def _resize(self, now: float, key: str, size: int, lost: bool) -> None:
         work = self._works.get(key)
@@ -275,7 +376,7 @@ class Rollout:
             return
         work.resize(now, size, self._costs, lost)
         if size:
-            self._alike.started(key)
+            self._candidates.started(key)
         if size and key in self._awaited:
             self._awaited.discard(key)
             self.starts[key] = now
@@ -291,6 +392,11 @@ def _expected_end(work: JobWork, now: float) -> float:
     if work.size or not work.started:
         return work.end
     return now + work.left / work.speeds[-1]
+
+
+def _requested(job: Job) -> int:
+    """The size at which a job runs as it was asked for; a gang runs or does not."""
+    return 1 if job.elastic is None else min(job.elastic.requested or job.elastic.min, job.elastic.max)
 
 
 def _work(begin: Begin, seconds: float | None, now: float) -> JobWork:

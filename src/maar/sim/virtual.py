@@ -125,6 +125,11 @@ class Virtual:
         return replace(self._rest, jobs=jobs, tasks=tuple(task for _, tasks in self.jobs.values() for task in tasks))
 
     @property
+    def around(self) -> Cluster:
+        """The current state without jobs and tasks."""
+        return self._rest
+
+    @property
     def version(self) -> tuple[int, Cluster]:
         """Differs whenever anything has changed: a count of changed jobs, and the rest of the cluster."""
         return self._changes, self._rest

@@ -162,7 +162,7 @@ class Here:
         return [pair for pair in self._reading.objects if pair[0] is PRIORITY_CLASSES]
 
     def _forecast(self, key: str, go_on: Callable[[], bool]) -> ForecastView:
-        latest = self._latest(go_on)
+        latest = self._latest(go_on, key)
         found = latest.shown.get(key)
         if found is None:
             return ForecastView(words="unknown")
@@ -170,11 +170,12 @@ class Here:
         trust = trusted(self._learned.verdicts.judged, found.queue, self._now - job.created)
         return forecast_view(found, latest.made, time.time(), trust=trust)
 
-    def _latest(self, go_on: Callable[[], bool]) -> Latest:
-        """The forecast of all jobs, made in this process."""
+    def _latest(self, go_on: Callable[[], bool], only: str = "") -> Latest:
+        """The forecast of all jobs or of one, made in this process."""
         learned, scene = self._learned, Scene(self._cluster, self._config)
-        head = QuestionHead(self._now, math.inf, ROLLOUTS if learned.samples else FEW, places=True)
-        answer = played(Asking(head, (scene,), learned.samples, self._categories(), learned.past), go_on)
+        plan = None if self._decided is None else self._decided.plan
+        head = QuestionHead(self._now, math.inf, ROLLOUTS if learned.samples else FEW, places=not only)
+        answer = played(Asking(head, (scene,), learned.samples, self._categories(), learned.past), go_on, plan, only)
         (made,) = answer.forecasts
         shown = calibrated(made, {job.key: job for job in self._cluster.jobs}, learned.verdicts)
         return Latest(made, shown, answer.places, answer.seconds, len(learned.samples))

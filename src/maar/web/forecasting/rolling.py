@@ -11,14 +11,23 @@ from collections.abc import Callable, Sequence
 from maar.forecast.arrivals import arrivals_for
 from maar.forecast.forecast import Forecast, Options, forecast
 from maar.lengths.runtimes import RunTimes
+from maar.model.plan import Plan
 from maar.model.snapshot import Snapshot
 from maar.web.forecasting.messages import ForecastAnswer, ForecastQuestion, QuestionHead
 from maar.whatif.edit import Scene
 from maar.whatif.place import places
 
 
-def answered(question: ForecastQuestion, alive: Callable[[], bool] = lambda: True) -> ForecastAnswer:
-    """The forecasts of all scenes, with the same futures."""
+def answered(
+    question: ForecastQuestion,
+    alive: Callable[[], bool] = lambda: True,
+    plan: Plan | None = None,
+    only: str = "",
+) -> ForecastAnswer:
+    """The forecasts of all scenes, with the same futures.
+
+    `plan` is that of the only scene, if it is known; with `only`, nothing is said about other jobs.
+    """
     head, scenes = question.head, question.scenes
     run_times = RunTimes(question.samples)
     begun = time.monotonic()
@@ -39,6 +48,8 @@ def answered(question: ForecastQuestion, alive: Callable[[], bool] = lambda: Tru
                 may_go_on=lambda: alive() and time.monotonic() < ends,
                 categories=question.categories,
                 arrivals=future,
+                plan=plan,
+                only=only,
             )
             for scene in some
         )
