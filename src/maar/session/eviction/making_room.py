@@ -23,7 +23,7 @@ from maar.model.fitting import Mode, count_columns
 from maar.model.jobs import Job
 from maar.model.minimum import Gap, Lack, spread
 from maar.model.plan import Cause
-from maar.model.reasons import Reason
+from maar.model.reasons import UNREAD, Reason
 from maar.model.resources import Ints, Mask
 from maar.model.tasks import Status
 from maar.model.words import count as counted
@@ -460,6 +460,8 @@ def refusal(
     session: Session, action: str, claim: Claim, candidates: Candidates, needs: list[tuple[Group, int]]
 ) -> Reason:
     """Why a search found no room."""
+    if not session.snapshot.is_read:
+        return UNREAD
     verb = "reclaimed" if claim.across_queues else "preempted"
     lasting = f"evicting all pods that may be {verb} does not make enough room"
     if len(candidates.left()) == 0:
