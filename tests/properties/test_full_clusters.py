@@ -16,6 +16,7 @@ from maar.model.queues import Queue
 from maar.model.snapshot import Budget, Changed, Cluster, Snapshot
 from maar.model.tasks import Status
 from maar.registry import catalog
+from maar.session import plain
 from maar.session.plan import plan_of
 from maar.session.session import Session
 from maar.testing.builders import Gang, cluster, gang, node
@@ -66,11 +67,14 @@ def _gang(name: str, pods: int, gpus: int, dice: random.Random, on: list[str] | 
 
 
 def asked(made: Cluster, config: Config, *, once: bool) -> Plan:
-    """The plan, with or without asking for gangs with equal pods once."""
+    """The plan, with or without asking equal gangs, equal claimants, and who judges victims alone, only once."""
     session = Session(Snapshot(made), config, NOW)
     session.open()
-    for entry in session.hooks.reclaimable:
+    for entry in (*session.hooks.reclaimable, *session.hooks.preemptable):
         entry.alike &= once
+        entry.alone &= once
+    if not once:
+        session.memo.fixed(plain.OWNER, plain.KINDS, dict)  # no gang is plain
     for option in config.actions:
         option.build().execute(session)
     return plan_of(session)
@@ -78,14 +82,16 @@ def asked(made: Cluster, config: Config, *, once: bool) -> Plan:
 
 @pytest.mark.parametrize("config", CONFIGS)
 def test_safety_a_refusal_that_gangs_share_changes_no_plan(config: str) -> None:
-    reclaimed = refused = 0
+    reclaimed = preempted = refused = 0
     for seed in SEEDS:
         made = full(seed)
         plan = asked(made, CONFIGS[config], once=True)
         assert asked(made, CONFIGS[config], once=False) == plan, seed
         reclaimed += sum(evict.cause is Cause.RECLAIMED for evict in plan.evict)
+        preempted += sum(evict.cause is Cause.PREEMPTED for evict in plan.evict)
         refused += sum(r.plugin == "reclaim" for wait in plan.waiting for r in wait.reasons)
     assert reclaimed
+    assert preempted
     assert refused
 
 

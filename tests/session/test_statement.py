@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from maar.model.reasons import Reason
 from maar.model.selectors import Port
 from maar.model.tasks import Status
 from maar.session.session import Decision, Session
+from maar.session.state import MANY
 from maar.testing.builders import cluster, gang, node
 
 WHY = Reason("test", "Why", "it waits")
@@ -261,3 +263,32 @@ def test_features_follow_their_pods(session: Session) -> None:
         session.state.evict(number(session, "ns/a-0"))
         assert ([[1, 1]], [[1, 0]]) == (session.state.features.tolist(), session.state.leaving.tolist())
     assert ([[1, 1]], [[0, 0]]) == (session.state.features.tolist(), session.state.leaving.tolist())
+
+
+def test_many_tasks_leave_together_as_one_by_one(opened: Callable[..., Session]) -> None:
+    queues = [Queue("q0"), Queue("q1", parent="q0")]
+    nodes = [f"n{i}" for i in range(5)]
+    running = [
+        gang(f"r{i:02}", 3, gpu=1 + i % 2, on=[nodes[(i + k) % 5] for k in range(3)], queue=f"q{i % 2}")
+        for i in range(20)
+    ]
+    made = cluster([node(name, gpu=64, cpu=200, memory="200Gi") for name in nodes], queues, running)
+    session, going = opened(made), range(50)
+    before = contents(session)
+    assert len(going) > MANY
+
+    def columns() -> dict[str, Any]:
+        public = ((name, value) for name, value in vars(session.state).items() if not name.startswith("_"))
+        return {name: value.tolist() for name, value in public if isinstance(value, np.ndarray)}
+
+    with session.statement() as statement:
+        session.state.evict(*going)
+        together = columns()
+        session.state.spare(*going[5:])
+        assert [True] * 5 + [False] * 55 == (session.state.status == Status.RELEASING).tolist()
+        statement.rollback()
+        assert before == contents(session)
+        for task in going:
+            session.state.evict(task)
+        assert columns() == together
+        assert together["releasing"] != np.zeros_like(session.state.releasing).tolist()

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from maar.model.queues import Queue
 from maar.model.tasks import Status
+from maar.session.eviction.units import Unit
 from maar.session.eviction.victims import CandidateBook, Candidates, find
 from maar.session.hooks import Claim, GangRules
 from maar.session.register import Register
@@ -217,3 +218,23 @@ def test_a_unit_is_voted_on_again_as_it_goes(opened: Opened) -> None:
     assert not found.agreed(by_size[3])
     found.refuse(by_size[3])
     assert [["small-0", "small-1"]] == units(session, found)
+
+
+def test_who_judges_each_task_alone_is_asked_once(opened: Opened) -> None:
+    asked: list[bool] = []
+
+    def vote(claim: Claim, tasks: Any) -> Any:
+        asked.append(claim.together)
+        return np.ones(len(tasks), dtype=np.bool_)
+
+    def open_session(session: Session, on: Register) -> None:
+        gangs()(session, on)
+        on.preemptable(vote, alone=True)
+
+    session = opened(cluster(node("n1", gpu=8), gang("claimant", gpu=1, priority=5), running("low", 3)), [open_session])
+    found = candidates(session)
+    assert all(found.agreed(unit) for unit in found.units())
+    assert [False] == asked
+    other = Unit(session.snapshot.jobs.number["ns/claimant"], (0,), False)
+    assert found.agreed(other), "a task that is no candidate is asked about"
+    assert [False, True] == asked

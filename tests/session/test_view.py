@@ -123,9 +123,11 @@ def test_only_rows_that_changed_are_scored_again(opened: Callable[..., Session])
         cluster([node(f"n{i}", gpu=4) for i in range(4)], gang("a", 3, gpu=1)),
         [lambda session, on: on.score(score)],
     )
-    session.view(0)
+    view = session.view(0)
+    assert [] == asked, "only how many tasks fit is asked"
+    assert [0, 0, 0, 0] == view.score.tolist()
     session.state.bind(0, 0, np.array([0, 1]), np.array([2, 1]), np.array([1, 1]))
-    session.view(0)
-    session.view(0)
+    assert [0, 0, 0, 0] == session.view(0).score.tolist()
+    assert [0, 0, 0, 0] == session.view(0).score.tolist()
     assert [0, 1, 2, 3] == asked[0]
     assert [[1, 2]] == [sorted(rows) for rows in asked[1:]]

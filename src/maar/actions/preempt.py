@@ -46,9 +46,15 @@ class Preempt:
         waiting = [job for job in session.active() if may_claim(session, job)]
         # Who has no victims now has none later: evictions only make them fewer.
         claiming = [job for job in waiting if runs_lower(session, job) or holds_lower(session, job)]
-        turns, book = Turns(session, claiming, skip_overused=False), CandidateBook(session)
+        book = CandidateBook(session)
+
+        def is_refused(session: Session, job: Job) -> bool:
+            return not session.hooks.is_starving(job) or is_refused_with_others(session, job, book, self._after)
+
+        at_once = not session.hooks.queues_by_job  # a queue keeps its turn while its jobs are refused
+        turns = Turns(session, claiming, skip_overused=False, skip=is_refused if at_once else None)
         while (job := turns.next()) is not None:
-            if session.hooks.is_starving(job) and take(session, job, book, self._after):
+            if (at_once or not is_refused(session, job)) and take(session, job, book, self._after):
                 book.verdicts.clear()
                 if session.hooks.is_starving(job):
                     turns.again(job)
@@ -69,13 +75,14 @@ def may_claim(session: Session, job: Job) -> bool:
 
 
 def take(session: Session, job: Job, book: CandidateBook, after: float = 0.0) -> bool:
-    """Make room for the missing minimum of a job, with evictions if it has waited long enough."""
-    if not runs_lower(session, job) and not holds_lower(session, job):
-        return False
+    """Make room for the missing minimum of a job, with evictions if it has waited long enough.
+
+    No equal job may have been refused since the last change (`is_refused_with_others`).
+    """
+    kind, pods = kind_of(session, job, lambda: needs_of(session, job, claims=True))
     needs = needs_of(session, job, claims=True)
     if not needs or has_slots(session, job, needs):
         return False
-    kind, pods = kind_of(session, job, needs), sum(count for _, count in needs)
     is_hopeless = book.verdicts.is_hopeless(kind, pods)
     terms = Terms(later=True, within=session.open_to(job))
 
@@ -89,8 +96,7 @@ def take(session: Session, job: Job, book: CandidateBook, after: float = 0.0) ->
         return True
     if not runs_lower(session, job) or not patience.may_evict(session, NAME, job, after):
         return False
-    if (reason := book.verdicts.reason(kind, pods)) is not None:
-        session.note(job, reason)
+    if is_hopeless and not session.snapshot.is_read:
         return False
     claim = Claim(job, needs[0][0].shape, across_queues=False, priority=job.priority)
     candidates = book.others(claim)
@@ -109,6 +115,18 @@ def take(session: Session, job: Job, book: CandidateBook, after: float = 0.0) ->
     book.verdicts.refuse(kind, pods, reason)
     session.note(job, reason)
     return False
+
+
+def is_refused_with_others(session: Session, job: Job, book: CandidateBook, after: float) -> bool:
+    """Whether a job gets no room without a search: no job is in its way, or an equal one has just been refused."""
+    may_evict = runs_lower(session, job)
+    if not may_evict and not holds_lower(session, job):
+        return True
+    kind, pods = kind_of(session, job, lambda: needs_of(session, job, claims=True))
+    reason = book.verdicts.reason(kind, pods)
+    if reason is not None and may_evict and patience.may_evict(session, NAME, job, after):
+        session.note(job, reason)
+    return reason is not None
 
 
 def _evicts_fewer(session: Session, job: Job, search: RoomSearch, needs: list[tuple[Group, int]]) -> bool:

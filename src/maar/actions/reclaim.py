@@ -14,6 +14,7 @@ from maar.session.eviction.units import Unit
 from maar.session.eviction.verdicts import kind_of
 from maar.session.eviction.victims import CandidateBook
 from maar.session.hooks import Claim
+from maar.session.plain import plain_kind
 from maar.session.session import Session
 from maar.session.turns import Turns
 
@@ -29,9 +30,14 @@ class Reclaim:
     def execute(self, session: Session) -> None:
         book = CandidateBook(session)
         claiming = [job for job in session.active() if others_run(session, job) and may_claim(session, job)]
-        turns = Turns(session, claiming)
+
+        def is_refused(session: Session, job: Job) -> bool:
+            return not session.hooks.is_starving(job) or is_refused_with_others(session, job, book, self._after)
+
+        at_once = not session.hooks.queues_by_job  # a queue keeps its turn while its jobs are refused
+        turns = Turns(session, claiming, skip=is_refused if at_once else None)
         while (job := turns.next()) is not None:
-            if session.hooks.is_starving(job) and take_back(session, job, book, self._after):
+            if (at_once or not is_refused(session, job)) and take_back(session, job, book, self._after):
                 book.verdicts.clear()
                 if session.hooks.is_starving(job):
                     turns.again(job)
@@ -47,18 +53,14 @@ def others_run(session: Session, job: Job) -> bool:
 
 
 def take_back(session: Session, job: Job, book: CandidateBook, after: float = 0.0) -> bool:
-    """Make room in other queues for the missing minimum of a job, if it has waited long enough."""
-    needs = needs_of(session, job, claims=True)
-    if not needs or all(session.snapshot.shapes.best_effort[group.shape] for group, _ in needs):
-        return False
-    if not all(session.hooks.may_take(job, group.shape, count) for group, count in needs):
-        return False
+    """Make room in other queues for the missing minimum of a job, if it has waited long enough.
+
+    No equal job may have been refused since the last change (`is_refused_with_others`).
+    """
     if not patience.may_evict(session, NAME, job, after):
         return False
-    kind, pods = kind_of(session, job, needs), sum(count for _, count in needs)
-    if (reason := book.verdicts.reason(kind, pods)) is not None:
-        session.note(job, reason)
-        return False
+    needs = needs_of(session, job, claims=True)
+    kind, pods = kind_of(session, job, lambda: needs)
     claim = Claim(job, needs[0][0].shape, across_queues=True, priority=job.priority)
     candidates = book.others(claim)
 
@@ -76,3 +78,24 @@ def take_back(session: Session, job: Job, book: CandidateBook, after: float = 0.
     book.verdicts.refuse(kind, pods, reason)
     session.note(job, reason)
     return False
+
+
+def is_refused_with_others(session: Session, job: Job, book: CandidateBook, after: float) -> bool:
+    """Whether a job gets no room without a search: its queue may not take any, or an equal job was refused just now."""
+    kind, pods = kind_of(session, job, lambda: needs_of(session, job, claims=True))
+    if not book.verdicts.may_take(kind, pods, lambda: _may_take(session, job)):
+        return True
+    reason = book.verdicts.reason(kind, pods)
+    if reason is not None and patience.may_evict(session, NAME, job, after):
+        session.note(job, reason)
+    return reason is not None
+
+
+def _may_take(session: Session, job: Job) -> bool:
+    """Whether the queue of a job may take room from others for its missing minimum."""
+    if (plain := plain_kind(session, job)) is not None:
+        return session.hooks.may_take(job, plain.shape, plain.needs)
+    needs = needs_of(session, job, claims=True)
+    if all(session.snapshot.shapes.best_effort[group.shape] for group, _ in needs):
+        return False
+    return all(session.hooks.may_take(job, group.shape, count) for group, count in needs)

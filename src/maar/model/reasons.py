@@ -86,6 +86,9 @@ def _quote(struct: Never | Reason, field: str, text: str) -> None:
         msgspec.structs.force_setattr(struct, field, quoted(text))
 
 
+UNREAD = Reason("maar", "Unread", "waits; reasons are not collected in this run")
+
+
 def in_one_line(reasons: tuple[Reason, ...]) -> str:
     """All reasons of one job in one line, without repetitions."""
     return "; ".join(dict.fromkeys(r.words for r in reasons))

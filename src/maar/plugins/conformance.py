@@ -22,8 +22,8 @@ NAME = "conformance"
 class Conformance(WithoutArguments):
     def open(self, session: Session, on: Register) -> None:
         self._session = session
-        on.preemptable(self._victims)
-        on.reclaimable(self._victims)
+        on.preemptable(self._victims, alone=True)
+        on.reclaimable(self._victims, alone=True)
 
     def _victims(self, claim: Claim, tasks: Ints) -> Mask:
         table = self._session.snapshot.tasks

@@ -24,8 +24,8 @@ class Cooldown(WithoutArguments):
         """Register the votes; cooldowns are computed only when victims are requested."""
         self._session = session
         self._ends: Floats | None = None
-        on.preemptable(self._victims)
-        on.reclaimable(self._victims)
+        on.preemptable(self._victims, alone=True)
+        on.reclaimable(self._victims, alone=True)
 
     def _victims(self, claim: Claim, tasks: Ints) -> Mask | None:
         if self._ends is None:

@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 
 from maar.config.config import OpenArguments
+from maar.model.jobs import Job
 from maar.model.queues import Queue
 from maar.model.resources import Ints, Mask
 from maar.plugins.support.fair_tree import FairTree
@@ -54,7 +55,7 @@ class Drf:
     def open(self, session: Session, on: Register) -> None:
         self._session = session
         self._dominant = Dominant(session.total, session.snapshot.axes.pods)
-        on.job_order(lambda job: self._dominant.share(has_job(self._session, job.index)), SMALLER)
+        on.job_order(self._order, SMALLER)
         on.preemptable(self._victims)
         if on.flags.get("hierarchy") is True:
             tree = FairTree(session, self._dominant)
@@ -63,6 +64,10 @@ class Drf:
         weights = {**session.snapshot.cluster.namespace_weights, **self._arguments.namespace_weights}
         if weights or on.flags.get("namespaceOrder") is True:
             on.namespace_order(NamespaceShares(session, self._dominant, weights).key, SMALLER)
+
+    def _order(self, job: Job) -> int:
+        row = has_job(self._session, job.index)
+        return self._dominant.share(row) if any(row) else 0
 
     def _victims(self, claim: Claim, tasks: Ints) -> Mask:
         """Evict tasks as long as their job keeps at least the share that the claimant would have."""

@@ -133,6 +133,8 @@ class Gang:
 
     def _valid(self, job: Job) -> Reason | None:
         """The reason if too few pods exist for the minimum."""
+        if not (job.role_min or job.subgroups) and self._session.state.job_pending.item(job.index) >= job.min_member:
+            return None  # asked many times for thousands of jobs
         lack = lacking_at_best(self._session, job)
         if lack.pods:
             return self._too_few(TOO_FEW, counted(job.min_member, "pod"), job.min_member, lack.pods)

@@ -24,7 +24,7 @@ class Priority(WithoutArguments):
         tasks = session.snapshot.tasks
         on.job_order(lambda job: -job.priority, "higher priority")
         on.task_order(lambda chosen: np.asarray(-tasks.priority[chosen]) if tasks.priorities_differ else None)
-        on.preemptable(self._victims)
+        on.preemptable(self._victims, alone=True)
         on.job_starving(self._starving)
 
     def _victims(self, claim: Claim, tasks: Ints) -> Mask:
@@ -37,6 +37,5 @@ class Priority(WithoutArguments):
 
     def _starving(self, job: Job) -> bool:
         """Whether a task has neither a node nor nominated room."""
-        state = self._session.state
-        members = len(self._session.snapshot.jobs.members[job.index])
-        return int(state.job_ready[job.index] + state.job_nominated[job.index]) < members
+        state, row = self._session.state, job.index
+        return state.job_ready.item(row) + state.job_nominated.item(row) < self._session.snapshot.jobs.sizes.item(row)

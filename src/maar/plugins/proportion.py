@@ -84,8 +84,12 @@ class Proportion(WithoutArguments):
 
     def _order(self, queue: Queue) -> tuple[Any, ...]:
         q = self._number(queue)
-        share = share_of(has_own(self._session, q), self._deserved[q], self._dims)
-        return -queue.priority, share.rounded, share
+
+        def ask() -> tuple[Any, ...]:
+            share = share_of(has_own(self._session, q), self._deserved[q], self._dims)
+            return -queue.priority, share.rounded, share
+
+        return self._session.memo.current(NAME, ("order", q), ask)
 
     # -- what a queue may have
 
@@ -134,7 +138,8 @@ class Proportion(WithoutArguments):
         )
 
     def _how_many(self, q: int, request: Row, wanted: int) -> int:
-        return how_many(less(self._deserved[q], has_own(self._session, q)), request, wanted)
+        left = self._session.memo.current(NAME, ("left", q), lambda: less(self._deserved[q], has_own(self._session, q)))
+        return how_many(left, request, wanted)
 
     def _why_not(self, job: Job, shape: int, wanted: int) -> Reason:
         if shape < 0 or one_shape(self._session, job) < 0:
@@ -274,19 +279,24 @@ class Whole(NamedTuple):
 
     def is_too_small_for(self, job: Job) -> bool:
         """Whether a job with pending tasks does not fit the empty cluster."""
-        snapshot = self.session.snapshot
-        pending = self.session.tasks_of(job, Status.PENDING)
-        if not len(pending):
+        snapshot, shape = self.session.snapshot, one_shape(self.session, job)
+        if not self.session.state.job_pending.item(job.index):
             return False
-        shapes = snapshot.tasks.shape[pending]
-        shape, lacking = shapes.item(0), int(snapshot.jobs.minimum[job.index] - snapshot.jobs.ready[job.index])
 
-        def ask() -> bool:
+        if shape < 0:
+            shapes = snapshot.tasks.shape[self.session.tasks_of(job, Status.PENDING)]
             least = snapshot.shapes.requests[shapes].min(axis=0)
             return bool(self._lacks(np.array([job.index]), least[None])[0])
+        most = self.session.memo.fixed(NAME, ("most", shape), lambda: self._most(shape))
+        lacking = max(snapshot.jobs.minimum.item(job.index) - snapshot.jobs.ready.item(job.index), 0)
+        return any(each * lacking > total for each, total in most)
 
-        is_one = one_shape(self.session, job) >= 0
-        return self.session.memo.fixed(NAME, ("too small", shape, lacking), ask) if is_one else ask()
+    def _most(self, shape: int) -> list[tuple[float, float]]:
+        """What one pod of a shape takes of each resource, and what there is of it; nothing, if no node takes a pod."""
+        request = self.session.snapshot.shapes.requests[shape]
+        if (request > self.largest).any():
+            return [(0.0, -1.0)]
+        return [(float(each), float(total)) for each, total in zip(request.tolist(), self.total.tolist(), strict=True)]
 
     def _lacks(self, jobs: Ints, least: Ints) -> Mask:
         """Whether the cluster is too small for each job, whose smallest pods request `least`."""

@@ -87,10 +87,12 @@ class SessionRoom:
             return self.on_empty(shape) * view.open
         if gone is None:
             return view.fits
-        extra, wants = self.of(gone), view.request.tolist()
-        dims = np.flatnonzero(view.request).tolist()
-        rows = ((view.free(EVERY, dim) + extra[:, dim], wants[dim]) for dim in dims)
-        return count_columns(len(extra), rows) * view.open
+        fits = view.fits.copy()
+        at = self._session.state.node[gone]
+        rows, extra = np.bincount(at[at >= 0], minlength=len(fits)).nonzero()[0], self.of(gone)
+        columns = ((view.free(rows, dim) + extra[rows, dim], view.request.item(dim)) for dim in view.dims)
+        fits[rows] = count_columns(len(rows), columns) * view.open[rows]
+        return fits
 
     def total(self, shape: int) -> int:
         """How many tasks of a shape all nodes have resources for now, by its predicates."""

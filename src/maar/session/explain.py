@@ -32,6 +32,7 @@ from maar.session.placement import (
     place_part,
     place_tasks,
 )
+from maar.session.plain import Kind, plain_kind
 from maar.session.refused_nodes import NodeRoom, count_nodes, has_locks, locked, unlocked
 from maar.session.session import Session
 from maar.session.subgroups import USABLE, WITH_ROOM, Assembly, Part, subgroups_of
@@ -54,15 +55,44 @@ def _kind_of(session: Session, job: Job) -> Hashable | None:
     """
     if job.closeness is not None or job.is_elastic:
         return None
+    if (plain := plain_kind(session, job)) is not None:
+        return plain, _closed(session, job)
     tables, own = session.snapshot, slice(*session.snapshot.jobs.members.span(job.index))
     gang = job.queue, job.namespace, job.priority, job.min_member, tuple(job.role_min.items())
     roles = tables.jobs.role_names[job.index]
     columns = session.state.status, tables.tasks.shape, tables.tasks.priority, tables.jobs.own_role
-    closed = tuple((r.code, r.words, r.nodes.tobytes()) for r in session.closed_to(job))
-    return gang, roles, tuple(column[own].tobytes() for column in columns), closed
+    return gang, roles, tuple(column[own].tobytes() for column in columns), _closed(session, job)
+
+
+def _closed(session: Session, job: Job) -> Hashable:
+    """What closes nodes to a job."""
+    return tuple((r.code, r.words, r.nodes.tobytes()) for r in session.closed_to(job))
+
+
+def _why_plain(session: Session, job: Job, kind: Kind) -> list[Reason]:
+    """The same for a plain gang. What nodes say of it, other gangs with as many of the same pods share too."""
+    wanted, memo = kind.needs, session.memo
+
+    def ask() -> Reason | None:
+        group = Group(0, kind.shape, session.tasks_of(job, Status.PENDING))
+        reason = _why_nodes(session, job, group, wanted)
+        return None if reason is None else never.by_nodes(session, job, group, kind.least, reason, alone=True)
+
+    is_shared = not (session.closed_to(job) or session.hooks.shared_rooms or session.capacity.limits(kind.shape))
+    asked = ("plain", kind.shape, wanted, kind.least)
+    found = memo.current(OWNER, asked, ask) if is_shared else ask()
+    nodes, queues = [] if found is None else [found], session.hooks.refusals(job, kind.shape, wanted)
+    if queues:
+        asks = [kind.least * amount for amount in session.snapshot.shapes.requests[kind.shape].tolist()]
+        queues = [never.by_queue(session, reason, asks) for reason in queues]
+    elif (overused := session.overused.get(job.queue)) is not None:
+        queues.append(overused)
+    return _without_the_obvious(session, nodes, queues) or _though_it_fits(session, job, kind.least)
 
 
 def _why(session: Session, job: Job) -> list[Reason]:
+    if (kind := plain_kind(session, job)) is not None:
+        return _why_plain(session, job, kind)
     nodes: list[Reason] = []
     queues: list[Reason] = []
     lack, groups = missing(session, job), groups_of(session, job)

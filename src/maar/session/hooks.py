@@ -129,9 +129,11 @@ class GangRules(msgspec.Struct, frozen=True):
 class Entry(Generic[F]):
     """One registered function, with its plugin and tier."""
 
-    __slots__ = ("alike", "call", "plugin", "tier", "words")
+    __slots__ = ("alike", "alone", "call", "plugin", "tier", "words")
 
-    def __init__(self, tier: int, plugin: str, call: F, words: str = "", *, alike: bool = False) -> None:
+    def __init__(
+        self, tier: int, plugin: str, call: F, words: str = "", *, alike: bool = False, alone: bool = False
+    ) -> None:
         self.tier = tier
         self.plugin = plugin
         self.call = call
@@ -139,6 +141,8 @@ class Entry(Generic[F]):
         """For an order: what it means that it puts one first."""
         self.alike = alike
         """For a vote on victims: see `Register.reclaimable`."""
+        self.alone = alone
+        """For a vote on victims: see `Register.preemptable`."""
 
 
 JobKey = Callable[[Job], Any]
@@ -303,6 +307,20 @@ class Hooks:
         """Which tasks may be evicted: every plugin that does not abstain agrees. Without a vote, none."""
         votes = self._votes(self.reclaimable if claim.across_queues else self.preemptable, claim, tasks)
         return np.logical_and.reduce(votes) if votes else np.zeros(len(tasks), dtype=np.bool_)
+
+    def victims_again(self, claim: Claim, tasks: Ints) -> Mask:
+        """The same for candidates, to whose eviction every plugin has agreed alone, before others left."""
+        voters = self.reclaimable if claim.across_queues else self.preemptable
+        asked = [entry for entry in voters if not entry.alone]
+        if len(asked) == len(voters):
+            return self.victims(claim, tasks)
+        votes = self._votes(asked, claim, tasks)
+        return np.logical_and.reduce(votes) if votes else np.ones(len(tasks), dtype=np.bool_)
+
+    def agree_alone(self, across_queues: bool) -> bool:
+        """Whether candidates may leave in any order, as all voters judge each task alone."""
+        voters = self.reclaimable if across_queues else self.preemptable
+        return bool(voters) and all(entry.alone for entry in voters)
 
     def victims_by_kind(self, claim: Claim, tasks: Ints) -> Mask:
         """The same by those voters alone that judge gangs by their queues and pods."""

@@ -32,6 +32,11 @@ def one_shape(session: Session, job: Job) -> int:
     return session.memo.fixed(OWNER, "shapes", lambda: _shapes(session))[job.index]
 
 
+def shapes_of_jobs(session: Session) -> list[int]:
+    """The same for all jobs."""
+    return session.memo.fixed(OWNER, "shapes", lambda: _shapes(session))
+
+
 def _shapes(session: Session) -> list[int]:
     jobs, shapes = session.snapshot.jobs, session.snapshot.tasks.shape
     found = np.full(len(jobs), -1, dtype=np.int64)

@@ -55,6 +55,8 @@ class Terms(NamedTuple):
     """Reserve room for pods that do not exist yet, instead of placing tasks."""
     beside: bool = False
     """The reserved room is for a pod beside the workers of an elastic job."""
+    anywhere: bool = False
+    """It does not matter on which of the nodes: only whether the tasks fit is asked."""
     room: Callable[[int], Ints] | None = None
     """How many more tasks of a shape each node may get now, besides all other limits."""
 
@@ -206,6 +208,8 @@ def place_part(session: Session, job: Job, part: Part, terms: Terms) -> int:
 
 def place_exactly(session: Session, job: Job, needs: list[tuple[Group, int]], terms: Terms) -> bool:
     """Place exactly these tasks, each subgroup in one of its domains; on False some may be placed."""
+    if any(session.hooks.allowed(job, group.shape, count) < count for group, count in needs):
+        return False
     return all(place_part(session, job, part, terms) == part.size for part in bundles(needs))
 
 
@@ -264,23 +268,26 @@ def _place_limited(session: Session, job: Job, group: Group, wanted: int, terms:
 
 
 def _place_on_best_nodes(session: Session, job: Job, group: Group, wanted: int, terms: Terms) -> int:
-    view, hooks = session.view(group.shape, terms.later), session.hooks
-    score = view.score
-    extras = (
-        *(entry.call(group.shape) for entry in hooks.cluster_scores),
-        *(entry.call(job) for entry in hooks.job_scores),
-        *(entry.call(job, group.tasks) for entry in hooks.bundle_scores),
-    )
-    for extra in extras:
-        score = score if extra is None else score + extra
-    if terms.prefer is not None and len(terms.prefer):
-        score = score.copy()
-        score[terms.prefer] += PREFERRED
-    fits = _room(session, job, group, terms, score)
-    if not job.is_elastic:
-        rows, counts = view.best(fits, score, wanted)
+    if terms.anywhere:
+        rows, counts = _first_nodes(_room(session, job, group, terms), wanted)
     else:
-        rows, counts = best_fit(fits, wanted, _own(session, job, terms), score)
+        view, hooks = session.view(group.shape, terms.later), session.hooks
+        score = view.score
+        extras = (
+            *(entry.call(group.shape) for entry in hooks.cluster_scores),
+            *(entry.call(job) for entry in hooks.job_scores),
+            *(entry.call(job, group.tasks) for entry in hooks.bundle_scores),
+        )
+        for extra in extras:
+            score = score if extra is None else score + extra
+        if terms.prefer is not None and len(terms.prefer):
+            score = score.copy()
+            score[terms.prefer] += PREFERRED
+        fits = _room(session, job, group, terms, score)
+        if not job.is_elastic:
+            rows, counts = view.best(fits, score, wanted)
+        else:
+            rows, counts = best_fit(fits, wanted, _own(session, job, terms), score)
     placed = int(counts.sum())
     if placed and terms.reserve:
         session.state.reserve(job.index, group.shape, rows, counts, terms.beside)
@@ -289,6 +296,14 @@ def _place_on_best_nodes(session: Session, job: Job, group: Group, wanted: int, 
         act = session.state.nominate if terms.later else session.state.bind
         act(job.index, group.shape, tasks, rows, counts)
     return placed
+
+
+def _first_nodes(fits: Ints, wanted: int) -> tuple[Ints, Ints]:
+    """Nodes with room, by number, until they take all wanted tasks: rows and how many tasks on each."""
+    rows = fits.nonzero()[0]
+    counts = np.diff(np.minimum(np.cumsum(fits[rows]), wanted), prepend=0)
+    used = int(np.count_nonzero(counts))
+    return rows[:used], counts[:used]
 
 
 def _room(session: Session, job: Job, group: Group, terms: Terms, score: Floats | None = None) -> Ints:

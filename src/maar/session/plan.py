@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from maar.model.codes import Meaning
 from maar.model.jobs import Job
 from maar.model.plan import Admit, Bind, Cause, Deserves, Evict, Nominate, Plan, Target, Ungate, Wait
-from maar.model.reasons import Reason
+from maar.model.reasons import UNREAD, Reason
 from maar.model.tasks import QUEUE_GATE, Gate, Status
 from maar.model.verdicts import verdict
 from maar.model.words import count as counted
@@ -30,7 +30,6 @@ from maar.session.resizing.workers import coming, old_pods
 from maar.session.session import Session
 
 OWNER = "plan"
-UNREAD = Reason("maar", "Unread", "waits; reasons are not collected in this run")
 
 
 def plan_of(session: Session) -> Plan:

@@ -57,10 +57,17 @@ class Register:
         """The flags in the configuration, by the names in `FLAGS`; a flag that is not set is missing."""
 
     def _add(
-        self, point: str, to: list[Entry[Any]], call: Callable[..., Any], words: str = "", *, alike: bool = False
+        self,
+        point: str,
+        to: list[Entry[Any]],
+        call: Callable[..., Any],
+        words: str = "",
+        *,
+        alike: bool = False,
+        alone: bool = False,
     ) -> None:
         if self.flags.get(FLAGS.get(point, point), True):
-            to.append(Entry(self.tier, self.plugin, call, words, alike=alike))
+            to.append(Entry(self.tier, self.plugin, call, words, alike=alike, alone=alone))
 
     def remember(self, what: Remember[T]) -> Remembered[T]:
         """What the plugin remembered in earlier cycles, and a way to remember more: `maar.session.memory`."""
@@ -126,7 +133,10 @@ class Register:
         self._add("job_enqueued", self._hooks.job_enqueued, note)
 
     def allocatable(self, count: Allowance, why: WhyNot) -> None:
-        """How many of the wanted tasks of a shape the job's queue may have, and why not all."""
+        """How many of the wanted tasks of a shape the job's queue may have, and why not all.
+
+        When others of the queue leave, they are never fewer.
+        """
         if self.flags.get("allocatable", True):
             self._hooks.allocatable.append((Entry(self.tier, self.plugin, count), why))
 
@@ -144,20 +154,27 @@ class Register:
         self._add("excess", self._hooks.excess, above)
 
     def preemptive(self, check: Callable[[Job, int, int], bool]) -> None:
-        """Whether the job's queue may take room from other queues for a number of tasks of a shape."""
+        """Whether the job's queue may take room from other queues for a number of tasks of a shape.
+
+        If not, then not for more of them either.
+        """
         self._add("preemptive", self._hooks.preemptive, check)
 
-    def preemptable(self, vote: Victims) -> None:
-        """Which tasks may be evicted for a job of the same queue; `None` abstains."""
-        self._add("preemptable", self._hooks.preemptable, vote)
+    def preemptable(self, vote: Victims, *, alone: bool = False) -> None:
+        """Which tasks may be evicted for a job of the same queue; `None` abstains.
 
-    def reclaimable(self, vote: Victims, *, alike: bool = False) -> None:
-        """Which tasks may be evicted for a job of another queue; `None` abstains.
+        `alone`: it judges each task alone, whatever else leaves or has left. It is asked once, not again before each
+        eviction.
+        """
+        self._add("preemptable", self._hooks.preemptable, vote, alone=alone)
+
+    def reclaimable(self, vote: Victims, *, alike: bool = False, alone: bool = False) -> None:
+        """Which tasks may be evicted for a job of another queue; `None` abstains. `alone` as for `preemptable`.
 
         `alike`: the vote on a gang depends on its queue, and on how many of which pods it has. If it is refused, so are
         gangs of its queue with as many or more of the same pods, also after others have left. They are not asked.
         """
-        self._add("reclaimable", self._hooks.reclaimable, vote, alike=alike)
+        self._add("reclaimable", self._hooks.reclaimable, vote, alike=alike, alone=alone)
 
     def predicate(self, refuse: Callable[[int], Iterable[Refusal]]) -> None:
         """The nodes that a shape may not use, by cause; placed pods must not affect the answer."""

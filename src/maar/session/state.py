@@ -30,6 +30,8 @@ Listener = Callable[[int, int, Ints, Ints, int], None]
 NOWHERE: Ints = np.array([-1])
 ONE: Ints = np.array([1])
 START: Ints = np.array([0])
+MANY = 32
+"""From this number on, tasks that leave together are counted together, whatever their jobs. Tuned by hand."""
 
 
 class ReservedRoom(NamedTuple):
@@ -200,6 +202,8 @@ class SessionState(Journal):
 
     def _leave(self, tasks: Sequence[int], n: int) -> None:
         """Mark bound tasks as leaving (1), or cancel that (-1)."""
+        if len(tasks) > MANY and self._leave_together(np.array(tasks), n):
+            return
         for job, shape, role, chosen, rows, counts in self._alike(tasks):
             known = rows >= 0
             here, leaving = rows[known], n * counts[known]
@@ -214,6 +218,35 @@ class SessionState(Journal):
             self.add(self.status, chosen, np.int8(n * (Status.RELEASING - Status.BOUND)))
             self._count(job, role, -n * len(chosen), self.job_ready, self.role_ready)
             self._pay(job, shape, rows, counts, len(chosen), -n)
+
+    def _leave_together(self, tasks: Ints, n: int) -> bool:
+        """The same for tasks of many jobs at once; false, and nothing is done, if somebody must know of each."""
+        table, requests = self.snapshot.tasks, self.snapshot.shapes.requests
+        shapes, jobs, rows = table.shape[tasks], table.job[tasks], self.node[tasks]
+        features = self.snapshot.shapes.features
+        if self._listeners or self._counters or any(features[shape] for shape in set(shapes.tolist())):
+            return False
+        here = rows >= 0
+        self._sum(self.releasing, rows[here], n * requests[shapes[here]])
+        self.touch(rows[here])
+        self.add(self.status, tasks, np.int8(n * (Status.RELEASING - Status.BOUND)))
+        ones = np.full(len(tasks), -n)
+        self._sum(self.job_ready, jobs, ones)
+        self._sum(self.role_ready, self.snapshot.jobs.task_role[tasks], ones)
+        self._sum(self.job_allocated, jobs, -n * requests[shapes])
+        queues, of = np.unique(self.snapshot.jobs.queue[jobs] * len(requests) + shapes, return_counts=True)
+        for kind, count in zip(queues.tolist(), of.tolist(), strict=True):
+            queue, shape = divmod(kind, len(requests))
+            for q in self.snapshot.queues.path[queue] if queue >= 0 else ():
+                self.add(self.queue_allocated, q, self._requests[shape] * (-n * count))
+        return True
+
+    def _sum(self, column: Ints, at: Ints, amounts: Ints) -> None:
+        """Add amounts to a column at places that may be named more than once."""
+        places, of = np.unique(at, return_inverse=True)
+        sums = np.zeros((len(places), *column.shape[1:]), dtype=np.int64)
+        np.add.at(sums, of.reshape(-1), amounts)
+        self.add(column, places, sums)
 
     def _alike(self, tasks: Sequence[int]) -> Iterator[tuple[int, int, int, Ints, Ints, Ints]]:
         """Placed tasks by job, shape and role, in the order of their nodes (-1: no known node): how many on each."""

@@ -1,8 +1,8 @@
 """One shape compared with all nodes: which nodes take it, how many tasks, and how well.
 
-A view is made when a shape is first placed in a session, and kept. Predicates run once for all nodes; after a placement
-only changed rows are counted and scored again. *Room now* can be bound at once; *room to come* adds releasing room.
-Both exclude room of nominated tasks.
+A view is made when a shape is first asked about in a session, and kept. Predicates run once for all nodes; after a
+placement only changed rows are counted again, and scored only when scores are asked for. *Room now* can be bound at
+once; *room to come* adds releasing room. Both exclude room of nominated tasks.
 """
 
 from __future__ import annotations
@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from maar.model.fitting import Mode, count, free, rows_of
+from maar.model.fitting import EVERY, Mode, count, free, rows_of
 from maar.model.resources import Floats, Ints, Mask
 
 if TYPE_CHECKING:
     from maar.model.reasons import Refusal
     from maar.session.session import Session
+
+NO_ROWS: Ints = np.zeros(0, dtype=np.int64)
+NO_SCORES: Floats = np.zeros(0)
 
 
 class NodesView:
@@ -28,32 +31,51 @@ class NodesView:
         self._later = later
         self.shape = shape
         self.request: Ints = session.snapshot.shapes.requests[shape]
+        self.dims: list[int] = self.request.nonzero()[0].tolist()
+        """The requested resources."""
         self.causes: list[Refusal] = session.refusals(shape)
         self.open: Mask = session.usable(shape)
         self._cursor = self._state.cursor
-        self.fits: Ints = self._count(slice(None))
+        self.fits: Ints = self._count(EVERY)
         """How many tasks of the shape each node takes."""
         self.total = int(self.fits.sum())
         """How many tasks all nodes take together."""
-        self.score: Floats = self._score(slice(None), len(self.fits))
-        self._ranked: Floats = _ranked(self.fits, self.score)
         self._most = int(self.fits.max(initial=0))
         """How many tasks of the shape a node takes at most, when the view was made: only to choose the faster way."""
+        self._scores: Floats = NO_SCORES
+        self._unscored: Ints | None = None
+        """The rows that changed since scores were asked for; `None`: never. Many views are only asked what fits."""
 
     def refresh(self) -> NodesView:
-        """Count and score the rows that changed since the last call."""
+        """Count the rows that changed since the last call."""
         rows, self._cursor = self._state.touched_since(self._cursor)
         if rows is not None:
-            fits, score = self._count(rows), self._score(rows, len(rows))
+            fits = self._count(rows)
             self.total += int(np.add.reduce(fits - self.fits.take(rows)))
             self.fits[rows] = fits
-            self.score[rows] = score
-            self._ranked[rows] = _ranked(fits, score)
+            if self._unscored is NO_ROWS:
+                self._unscored = rows
+            elif self._unscored is not None:
+                self._unscored = np.union1d(self._unscored, rows)
         return self
+
+    @property
+    def score(self) -> Floats:
+        """The score of each node. Only the rows that changed since the last time are scored again."""
+        rows = self._unscored
+        if rows is None:
+            self._scores = self._score(EVERY, len(self.fits))
+            self._ranked: Floats = _ranked(self.fits, self._scores)
+        elif rows is not NO_ROWS:
+            score = self._score(rows, len(rows))
+            self._scores[rows] = score
+            self._ranked[rows] = _ranked(self.fits.take(rows), score)
+        self._unscored = NO_ROWS
+        return self._scores
 
     def best(self, fits: Ints, score: Floats, wanted: int) -> tuple[Ints, Ints]:
         """`best_first`, faster if fits and scores are those of this view: nothing else limits the tasks."""
-        if fits is not self.fits or score is not self.score:
+        if fits is not self.fits or score is not self._scores:
             return best_first(fits, score, wanted)
         few = _few(fits, self._ranked, wanted) if self._most * FEW >= wanted else None
         return _sorted(fits, score, wanted) if few is None else few

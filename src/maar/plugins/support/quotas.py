@@ -6,6 +6,7 @@ Reads the columns of the session and stores nothing. Amounts are rows of Python 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -27,9 +28,14 @@ OVER_CAPABILITY = Code("OverCapability", QUEUE_LIMIT)
 
 def compared(axes: Axes) -> list[int]:
     """The dimensions in which shares are compared: all but pod slots, devices first (jobs mostly wait for them)."""
+    return list(_compared(axes.names))
+
+
+@lru_cache(maxsize=8)
+def _compared(names: tuple[str, ...]) -> tuple[int, ...]:
     last = {CPU: 1, MEMORY: 2, EPHEMERAL: 3}
-    dims = [d for d, name in enumerate(axes.names) if name != PODS]
-    return sorted(dims, key=lambda d: (last.get(axes.names[d], 0), axes.names[d]))
+    dims = [d for d, name in enumerate(names) if name != PODS]
+    return tuple(sorted(dims, key=lambda d: (last.get(names[d], 0), names[d])))
 
 
 def limit_row(axes: Axes, queue: Queue) -> Row:

@@ -32,8 +32,8 @@ class Alone:
         self._looks: Mask = np.zeros(len(gangs.row), dtype=np.bool_)
         spots = gangs.spot[rows]
         self._looks[spots[spots >= 0]] = True
-        self._opens: Mask = self._looks.copy()
-        """Whether the node of a spot has no room for a task, and has some without the gang, which may leave."""
+        self._helps: Mask = self._looks.copy()
+        """Whether the node of a spot has no room for a task, and has some without the gang."""
         self._then: Ints = np.zeros(len(gangs.row), dtype=np.int64)
         """How many tasks fit on the node of a spot without the gang."""
         if self._looks.any():
@@ -53,11 +53,11 @@ class Alone:
 
     def alike(self, job: int) -> list[int]:
         """The gangs with an opening that have the same pods in the same queue, itself included; fewest pods first."""
-        return self._gangs.alike(job, self._gangs.gang[self._opens])
+        return self._gangs.alike(job, self._gangs.gang[self._open_spots()])
 
-    def drop(self) -> None:
-        """Leave out gangs that have been refused."""
-        self._opens &= self._candidates.gangs_there()[self._gangs.gang]
+    def _open_spots(self) -> Ints:
+        """The spots with an opening now: those where it helps that the gang leaves, and the gang may leave."""
+        return (self._helps & self._candidates.gangs_there()[self._gangs.gang]).nonzero()[0]
 
     def _count(self, spots: Ints) -> None:
         gangs, rows = self._gangs, self._gangs.row[spots]
@@ -67,13 +67,12 @@ class Alone:
         ]
         fits = count_columns(len(rows), iter(then))
         self._then[spots] = fits * self._view.open[rows]
-        may = self._looks[spots] & self._candidates.gangs_there(gangs.gang[spots])
-        self._opens[spots] = may & (fits > 0) & (count_columns(len(rows), iter(now)) == 0)
+        self._helps[spots] = self._looks[spots] & (fits > 0) & (count_columns(len(rows), iter(now)) == 0)
 
     def cheapest(self, wanted: int) -> tuple[int, int] | None:
         """The node and the gang of the cheapest opening while `wanted` tasks lack room."""
         gangs, candidates = self._gangs, self._candidates
-        spots = self._opens.nonzero()[0]
+        spots = self._open_spots()
         if not len(spots):
             return None
         # The fields of `Cost`, one after the other: only spots that are cheapest by the fields before are compared.

@@ -13,7 +13,9 @@ All steps are in one statement, so a failed search changes nothing.
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_left
 from collections.abc import Callable, Iterable
+from itertools import islice
 
 import numpy as np
 
@@ -21,7 +23,7 @@ from maar.model.fitting import Mode, count_columns
 from maar.model.jobs import Job
 from maar.model.minimum import Gap, Lack, spread
 from maar.model.plan import Cause
-from maar.model.reasons import Reason
+from maar.model.reasons import UNREAD, Reason
 from maar.model.resources import Ints, Mask
 from maar.model.tasks import Status
 from maar.model.words import count as counted
@@ -166,7 +168,7 @@ class RoomSearch:
     def _attempt(
         self, groups: list[tuple[Group, int]], within: Mask | None, keep: bool, without: frozenset[Unit] = frozenset()
     ) -> list[Unit] | None:
-        session, terms = self._session, Terms(later=True, within=within)
+        session, terms = self._session, Terms(later=True, within=within, anywhere=not keep and self._is_counted(groups))
         self._gone = []
         self._candidates.begin(self._claim, without)
         if len(groups) > 1:
@@ -182,6 +184,13 @@ class RoomSearch:
             if keep:
                 statement.commit()
             return self._gone
+
+    def _is_counted(self, groups: list[tuple[Group, int]]) -> bool:
+        """Whether an attempt depends only on how many tasks fit, not on where they are placed."""
+        if len(groups) > 1 or self._job.is_elastic or self._job.closeness is not None or self._job.subgroups:
+            return False
+        hooks, capacity = self._session.hooks, self._session.capacity
+        return not hooks.shared_rooms and not capacity.limits(groups[0][0].shape, Mode.LATER)
 
     def _make_part(self, part: Part, terms: Terms, tries: int) -> bool:
         """Nominate a part, in the domain of its subgroup where that costs least."""
@@ -212,14 +221,14 @@ class RoomSearch:
             if placed == wanted:
                 return True
             if session.hooks.allowed(self._job, group.shape, 1) == 0 and self._has_room(group, terms):
-                if not self._free_quota(group):
+                if not self._free_quota(group, wanted - placed):
                     return False
                 continue
             openings = self._openings(group, terms)
-            opening = openings.cheapest(wanted - placed)
-            if opening is None:
+            units = openings.units(wanted - placed)
+            if not units:
                 return False
-            for unit in opening.units:
+            for unit in units:
                 if not self._evict(unit, openings):
                     break
 
@@ -229,7 +238,8 @@ class RoomSearch:
         known = self._candidates.openings.get(asked)
         if known is None:
             view = self._session.view(group.shape, later=True)
-            known = Openings(self._session, self._candidates, view, self._promising(group, terms))
+            rows = self._promising(group, terms)
+            known = Openings(self._session, self._candidates, view, rows, is_first=not self._gone)
             limits = self._session.capacity.limits(group.shape, Mode.LATER)
             if all(limit.local for _, limit in limits) and not self._session.hooks.shared_rooms:
                 self._candidates.openings[asked] = known
@@ -244,16 +254,47 @@ class RoomSearch:
         gone = self._candidates.left()
         return np.flatnonzero(self._session.capacity.after(self._job, group.shape, gone, terms.within))
 
-    def _free_quota(self, group: Group) -> bool:
-        """Evict the cheapest units because nodes have room and only the queue's own limit stops the job."""
+    def _free_quota(self, group: Group, wanted: int) -> bool:
+        """Evict the cheapest units because nodes have room and only the queue's own limit stops the job.
+
+        False if that cannot help: `wanted` tasks are left.
+        """
         candidates, hooks = self._candidates, self._session.hooks
         if self._claim.across_queues:
             return any(self._evict(unit) for unit in candidates.units_of_kin())
         # Nodes keep room, and the other units their order, whatever leaves: then one pass is enough.
         limits = self._session.capacity.limits(group.shape, Mode.LATER)
         is_steady = not (candidates.gangs.others or limits or hooks.shared_rooms)
+        if is_steady and hooks.agree_alone(across_queues=False):
+            return self._free_quota_at_once(group, wanted)
         evicted = (unit for unit in candidates.in_turn() if self._evict(unit))
         return any(not is_steady or hooks.allowed(self._job, group.shape, 1) for _ in evicted)
+
+    def _free_quota_at_once(self, group: Group, wanted: int) -> bool:
+        """The same where all units may leave, in an order that does not change: as many as let one more task in."""
+        if self._allowed_without(self._candidates.left().tolist(), group, wanted) < wanted:
+            return False
+        turn, units, too_few = self._candidates.in_turn(), list[Unit](), 0
+
+        def suffice(count: int) -> bool:
+            return self._allowed_without([t for unit in units[:count] for t in unit.tasks], group, 1) > 0
+
+        while not units or not suffice(len(units)):
+            too_few = len(units)
+            units.extend(islice(turn, max(too_few, 1)))
+            if len(units) == too_few:
+                return False
+        fewest = too_few + 1 + bisect_left(range(too_few + 1, len(units)), True, key=suffice)
+        for unit in units[:fewest]:
+            self._send(unit)
+        return True
+
+    def _allowed_without(self, tasks: list[int], group: Group, wanted: int) -> int:
+        """How many tasks the queue allows without others."""
+        session = self._session
+        with session.statement():  # not committed
+            session.state.evict(*tasks)
+            return session.hooks.allowed(self._job, group.shape, wanted)
 
     def _evict(self, unit: Unit, openings: Openings | None = None) -> bool:
         """Evict a unit, if all plugins agree to exactly this unit now. Gangs like it are refused with it."""
@@ -308,9 +349,10 @@ class RoomSearch:
 
     def _give_back(self, groups: list[tuple[Group, int]], terms: Terms) -> None:
         """Spare, last first, every unit without which the job still fits; not surplus of a gang that leaves whole."""
-        rooms = self._rooms(groups, terms)
-        for unit in reversed(list(self._gone)):
-            if any(room.without(unit) < count for room, (_, count) in zip(rooms, groups, strict=True)):
+        gone = self._gone[::-1]
+        may_stay = self._may_stay(groups, terms, gone)
+        for place, unit in enumerate(gone):
+            if not may_stay.item(place):
                 continue
             if not unit.whole and any(_goes_with(unit, other, self._session) for other in self._gone):
                 continue
@@ -319,11 +361,14 @@ class RoomSearch:
                 if self._fits_again(groups, terms):
                     self._gone.remove(unit)
                     statement.commit()
-                    rooms = self._rooms(groups, terms)
+                    may_stay = self._may_stay(groups, terms, gone)
 
-    def _rooms(self, groups: list[tuple[Group, int]], terms: Terms) -> list[BestRoom]:
+    def _may_stay(self, groups: list[tuple[Group, int]], terms: Terms, units: list[Unit]) -> Mask:
+        """Which units might stay, by the resources of nodes alone."""
         nominated = self._nominated(groups)
-        return [BestRoom(self._session, group.shape, nominated, terms.within) for group, _ in groups]
+        rooms = (BestRoom(self._session, group.shape, nominated, terms.within).without(units) for group, _ in groups)
+        enough = [room >= count for room, (_, count) in zip(rooms, groups, strict=True)]
+        return np.asarray(np.logical_and.reduce(enough))
 
     def _nominated(self, groups: list[tuple[Group, int]]) -> Ints:
         tasks = np.concatenate([group.tasks for group, _ in groups])
@@ -335,7 +380,7 @@ class RoomSearch:
 
 
 class BestRoom:
-    """How many tasks of a shape fit at best if nominations are withdrawn and one unit less leaves: by resources."""
+    """How many tasks of a shape fit at best if nominations are withdrawn and a unit less leaves: by resources."""
 
     def __init__(self, session: Session, shape: int, nominated: Ints, within: Mask | None) -> None:
         self._session = session
@@ -345,15 +390,18 @@ class BestRoom:
         self._fits: Ints = fits if within is None else fits * within
         self._total = int(self._fits.sum())
 
-    def without(self, unit: Unit) -> int:
-        """How many fit if the unit stays."""
-        snapshot, tasks = self._session.snapshot, np.array(unit.tasks)
-        rows, of_row = np.unique(self._session.state.node[tasks], return_inverse=True)
+    def without(self, units: list[Unit]) -> Ints:
+        """How many fit if one of the units stays."""
+        snapshot, nodes = self._session.snapshot, len(self._fits)
+        tasks = np.array([task for unit in units for task in unit.tasks], dtype=np.int64)
+        of_unit = np.repeat(np.arange(len(units)), [len(unit.tasks) for unit in units])
+        places, of_task = np.unique(of_unit * nodes + self._session.state.node[tasks], return_inverse=True)
+        unit, rows = np.divmod(places, max(nodes, 1))
         room = self._given[rows]
-        np.subtract.at(room, of_row, snapshot.shapes.requests[snapshot.tasks.shape[tasks]])
-        request = self._view.request
-        columns = ((self._view.free(rows, d) + room[:, d], request.item(d)) for d in request.nonzero()[0].tolist())
-        return self._total - int(np.maximum(self._fits[rows] - count_columns(len(rows), columns), 0).sum())
+        np.subtract.at(room, of_task.reshape(-1), snapshot.shapes.requests[snapshot.tasks.shape[tasks]])
+        columns = ((self._view.free(rows, d) + room[:, d], self._view.request.item(d)) for d in self._view.dims)
+        less = np.maximum(self._fits[rows] - count_columns(len(rows), columns), 0)
+        return np.asarray(self._total - np.bincount(unit, less, len(units)).astype(np.int64))
 
 
 def _goes_with(unit: Unit, other: Unit, session: Session) -> bool:
@@ -412,6 +460,8 @@ def refusal(
     session: Session, action: str, claim: Claim, candidates: Candidates, needs: list[tuple[Group, int]]
 ) -> Reason:
     """Why a search found no room."""
+    if not session.snapshot.is_read:
+        return UNREAD
     verb = "reclaimed" if claim.across_queues else "preempted"
     lasting = f"evicting all pods that may be {verb} does not make enough room"
     if len(candidates.left()) == 0:

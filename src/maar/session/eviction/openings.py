@@ -53,7 +53,11 @@ class Opening(NamedTuple):
 class Openings:
     """The cheapest opening of each node for one shape."""
 
-    def __init__(self, session: Session, candidates: Candidates, view: NodesView, rows: Ints) -> None:
+    def __init__(
+        self, session: Session, candidates: Candidates, view: NodesView, rows: Ints, *, is_first: bool = False
+    ) -> None:
+        self.is_first = is_first
+        """Whether nothing had left when the search began to look at these nodes: other searches look at the same."""
         self._session = session
         self._candidates = candidates
         self._view = view
@@ -80,18 +84,19 @@ class Openings:
         """The nodes that are looked at one by one."""
         self._look(self._rows)
 
+    def units(self, wanted: int) -> tuple[Unit, ...]:
+        """What leaves in the best next step while `wanted` tasks lack room; empty if there is none."""
+        if self._rows:
+            best = self.cheapest(wanted)
+            return () if best is None else best.units
+        self._follow()
+        spot = self._alone.cheapest(wanted)
+        unit = None if spot is None else self._candidates.whole(spot[1])
+        return () if unit is None else (unit,)
+
     def cheapest(self, wanted: int) -> Opening | None:
         """The best next step while `wanted` tasks lack room."""
-        changed, self._cursor = self._session.state.touched_since(self._cursor)
-        if changed is not None:
-            self._beside.clear()
-            for dim, free in self._free.items():
-                free[changed] = self._view.free(changed, dim)
-            self._alone.update(changed)
-        self._reorder()
-        self._measure()
-        if changed is not None:
-            self._look(self._rows.intersection(changed.tolist()))
+        self._follow()
         alone = self._cheapest_alone(wanted)
         while self._by_row:
             best = min(self._by_row.values(), key=lambda o: o.rank(wanted))
@@ -103,20 +108,33 @@ class Openings:
                 return best
         return alone
 
-    def alike(self, gang: int) -> list[int]:
-        """The gangs with an opening that have the same pods in the same queue, itself included; fewest pods first."""
-        return self._alone.alike(gang) if gang in self._candidates.gangs else []
-
-    def drop(self) -> bool:
-        """Leave out gangs that have been refused; false if then openings of nodes with others change too."""
-        self._alone.drop()
-        return not self._rows
+    def _follow(self) -> None:
+        """Compare again what has changed since the last step."""
+        changed, self._cursor = self._session.state.touched_since(self._cursor)
+        if changed is not None:
+            self._beside.clear()
+            for dim, free in self._free.items():
+                free[changed] = self._view.free(changed, dim)
+            self._alone.update(changed)
+        self._reorder()
+        self._measure()
+        if changed is not None:
+            self._look(self._rows.intersection(changed.tolist()))
 
     def _cheapest_alone(self, wanted: int) -> Opening | None:
         """The best opening of a node where the only victim is a gang that leaves whole."""
         best = self._alone.cheapest(wanted)
         unit = None if best is None else self._candidates.whole(best[1])
         return None if best is None or unit is None else self._opening(best[0], (unit,))
+
+    def alike(self, gang: int) -> list[int]:
+        """The gangs with an opening that have the same pods in the same queue, itself included; fewest pods first."""
+        return self._alone.alike(gang) if gang in self._candidates.gangs else []
+
+    @property
+    def follow_refusals(self) -> bool:
+        """Whether gangs may be refused and allowed again, and these openings still hold."""
+        return not self._rows
 
     def _reorder(self) -> None:
         """Compare openings by the order in which queues lose tasks now."""

@@ -87,7 +87,7 @@ class Candidates:
     def begin(self, claim: Claim, without: frozenset[Unit] = frozenset()) -> None:
         """Start a search: tasks dropped in an earlier search are candidates again, except the units `without`."""
         if without or self._without or self.is_outvoted:
-            self.openings.clear()
+            self.openings = {asked: o for asked, o in self.openings.items() if o.is_first and o.follow_refusals}
         self._claim, self._without = claim, without
         self._refused: Mask = np.zeros(len(self._session.snapshot.jobs), dtype=np.bool_)
         """Jobs whose whole gang may not be evicted after all."""
@@ -316,11 +316,12 @@ class Candidates:
 
     def agreed(self, unit: Unit, votes: Votes | None = None) -> bool:
         """Whether all voters, or some, agree to evict exactly these tasks now, after the earlier evictions."""
-        votes = votes or self._session.hooks.victims
+        tasks, hooks = np.array(unit.tasks), self._session.hooks
+        votes = votes or (hooks.victims_again if self._may[tasks].all() else hooks.victims)
         if not unit.whole or not self._claim.across_queues:
-            return bool(votes(self._claim, np.array(unit.tasks)).all())
+            return bool(votes(self._claim, tasks).all())
         whole = msgspec.structs.replace(self._claim, whole=True)
-        surplus, least = (NO_TASKS, np.array(unit.tasks)) if unit.job in self.gangs else self._divided(unit)
+        surplus, least = (NO_TASKS, tasks) if unit.job in self.gangs else self._divided(unit)
         if not len(surplus):
             return bool(votes(whole, least).all())
         if not votes(self._claim, surplus).all():
@@ -338,7 +339,7 @@ class Candidates:
         else:
             self._dropped.update(unit.tasks)
         self.is_outvoted = True
-        self.openings = {asked: known for asked, known in self.openings.items() if unit.whole and known.drop()}
+        self.openings = {asked: known for asked, known in self.openings.items() if unit.whole and known.follow_refusals}
 
     def _divided(self, unit: Unit) -> tuple[Ints, Ints]:
         """The surplus of a whole gang, which leaves first, and its minimum, which leaves as one."""
