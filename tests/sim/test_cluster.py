@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from maar.config.config import Config
 from maar.config.file import default_config
 from maar.decide import decide
+from maar.model.reasons import UNREAD
 from maar.model.tasks import Status
 from maar.registry import catalog
-from maar.session.plan import UNREAD
 from maar.sim.cluster import ClusterPlay, simulate
 from maar.sim.compare import ComparedRun, config_of
 from maar.sim.faults import Chance, Faults, NodeEvent, What
