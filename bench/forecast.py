@@ -35,7 +35,7 @@ from maar.config.file import default_config
 from maar.forecast.arrivals import arrivals_for
 from maar.forecast.calibrate import Age, Calibration, Made, age_of, quality
 from maar.forecast.forecast import Options, forecast
-from maar.forecast.rollout import EXACT, FAST
+from maar.forecast.rollout import CAREFUL, EXACT
 from maar.forecast.start import StartState
 from maar.lengths.runtimes import RunTimes
 from maar.registry import catalog
@@ -114,12 +114,12 @@ def against_exact(config: Config, judged: list[Judged], moments: list[Moment], a
     errors: tuple[list[float], list[float]] = ([], [])
     for moment in moments:
         run_times = RunTimes(moment.samples)
-        exact, fast = (
+        exact, careful = (
             forecast_at(moment, config, run_times, Options(rollouts=args.rollouts, precision=one), not args.alone)
-            for one in (EXACT, FAST)
+            for one in (EXACT, CAREFUL)
         )
         for job in exact.jobs:
-            other = fast.of(job.job)
+            other = careful.of(job.job)
             if other is None or job.start.p50 is None or other.start.p50 is None or job.job not in starts:
                 continue
             moved.append(other.start.p50 - job.start.p50)

@@ -33,7 +33,7 @@ from bench.backlog import NOW, scene
 from maar.config.config import Config
 from maar.config.file import default_config
 from maar.forecast.forecast import Forecast, ForecastVerdict, Options, forecast
-from maar.forecast.rollout import BATCH, EXACT, FAST, Precision
+from maar.forecast.rollout import CAREFUL, EXACT, FAST, Precision
 from maar.forecast.start import StartState
 from maar.lengths.runtimes import RunSample, RunTimes
 from maar.lengths.traits import traits_of
@@ -77,7 +77,7 @@ class Distance(NamedTuple):
     """The share of jobs whose wait differs by at most 10 %."""
 
 
-VARIANTS = {"fast": FAST, "batched": Precision(BATCH, 0.0, selects=False)}
+VARIANTS = {"fast": FAST, "careful": CAREFUL}
 
 
 def started(cluster: Cluster, dice: random.Random) -> Cluster:

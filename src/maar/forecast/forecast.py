@@ -20,7 +20,6 @@ from maar.config.config import Config
 from maar.decide import decide
 from maar.forecast.draws import uniforms
 from maar.forecast.rollout import (
-    FAST,
     HORIZON,
     Arrival,
     Ended,
@@ -30,6 +29,7 @@ from maar.forecast.rollout import (
     Rollout,
     RolloutOutcome,
     always,
+    precision_for,
 )
 from maar.forecast.start import Begin, StartState, begin, settled
 from maar.lengths.runtimes import RunTimes
@@ -94,7 +94,8 @@ class Forecast(msgspec.Struct, frozen=True):
 class Options(msgspec.Struct, frozen=True):
     rollouts: int = ROLLOUTS
     seed: int = 0
-    precision: Precision = FAST
+    precision: Precision | None = None
+    """`None`: by how many jobs wait."""
     horizon: float = HORIZON
 
 
@@ -125,6 +126,8 @@ def forecast(
     never = _never(plan)
     cluster = settled(cluster, now)
     begins = begins_of(cluster, now, categories)
+    waiting = sum(b.state is StartState.WAITING for b in begins.values())
+    precision = options.precision or precision_for(waiting)
     needless = {*never, *begins.keys() - {only}} if only else never.keys()
     first: Prelude | None = None
     begun: Rollout | None = None
@@ -138,7 +141,7 @@ def forecast(
             begins,
             seconds,
             arrivals=future,
-            precision=options.precision,
+            precision=precision,
             horizon=options.horizon,
             prelude=first,
             plan=known,

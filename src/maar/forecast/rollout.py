@@ -3,9 +3,9 @@
 The same cycle as in `maar.sim.cluster`, but from the state of a live cluster, and only until every waiting job has
 started once. At each event `decide` gets a snapshot of the virtual cluster, and its plan takes effect at once.
 
-Two things keep decisions few and cheap. Events that are close together are one moment, with one decision; the further
-ahead, the longer a moment lasts. A job that starts in a moment starts when the nodes that it gets became free, so no
-room is lost between two decisions. And only some of the waiting gangs take part in a decision (`candidates`).
+Events that are close together are one moment, with one decision. In a long backlog two things more keep decisions few
+and cheap. The further ahead, the longer a moment lasts; a job that starts in it starts when its nodes became free, so
+no room is lost between two decisions. And only some of the waiting gangs take part in a decision (`candidates`).
 `bench.rollouts` measures the error of both.
 """
 
@@ -82,8 +82,17 @@ class Precision(msgspec.Struct, frozen=True):
 
 
 FAST = Precision()
+CAREFUL = Precision(grows=0.0, selects=False)
+"""All jobs are asked, and only events less than a minute apart are one moment."""
 EXACT = Precision(0.0, 0.0, selects=False)
 """Each event has decisions of its own, about all jobs: with it, the error of the rest can be measured."""
+FEW = 100
+"""Up to this many waiting jobs, roll-outs are careful; above, fast. Tuned by hand."""
+
+
+def precision_for(waiting: int) -> Precision:
+    """How precise roll-outs are where so many jobs wait: a long backlog leaves no time for every decision."""
+    return CAREFUL if waiting <= FEW else FAST
 
 
 class Prelude(msgspec.Struct, frozen=True):
