@@ -16,7 +16,7 @@ from maar.config.file import default_config, read_config
 from maar.decide import decide
 from maar.forecast.candidates import StartCandidates
 from maar.forecast.forecast import ROUGH, Forecast, ForecastVerdict, Options, Span, forecast, quantile, span
-from maar.forecast.rollout import CAREFUL, EXACT, FAST, FEW, Precision, precision_for
+from maar.forecast.rollout import CAREFUL, EXACT, FAST, SHORT, Precision, precision_for
 from maar.forecast.start import StartState, begin, made_pods, settled
 from maar.lengths.runtimes import RunSample, RunTimes, Traits
 from maar.model.elastic import Past
@@ -253,9 +253,9 @@ def test_events_close_together_are_one_moment() -> None:
 
 
 def test_roll_outs_are_careful_where_few_jobs_wait_and_fast_in_a_long_backlog() -> None:
-    assert (CAREFUL, FAST) == (precision_for(FEW), precision_for(FEW + 1))
+    assert (CAREFUL, FAST) == (precision_for(SHORT), precision_for(SHORT + 1))
     ends = [running(f"r{i}", 1, promise=600.0 + 90.0 * i) for i in range(8)]
-    for count, as_asked in ((3, CAREFUL), (FEW + 1, FAST)):
+    for count, as_asked in ((3, CAREFUL), (SHORT + 1, FAST)):
         waits = [gang(f"w{i:03}", gpu=1, promise=50.0, created=float(i)) for i in range(count)]
         scene = cluster(node("n1", gpu=8), *ends, *waits)
         chosen, stated = (

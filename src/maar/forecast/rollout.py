@@ -86,13 +86,13 @@ CAREFUL = Precision(grows=0.0, selects=False)
 """All jobs are asked, and only events less than a minute apart are one moment."""
 EXACT = Precision(0.0, 0.0, selects=False)
 """Each event has decisions of its own, about all jobs: with it, the error of the rest can be measured."""
-FEW = 100
+SHORT = 100
 """Up to this many waiting jobs, roll-outs are careful; above, fast. Tuned by hand."""
 
 
 def precision_for(waiting: int) -> Precision:
     """How precise roll-outs are where so many jobs wait: a long backlog leaves no time for every decision."""
-    return CAREFUL if waiting <= FEW else FAST
+    return CAREFUL if waiting <= SHORT else FAST
 
 
 class Prelude(msgspec.Struct, frozen=True):
