@@ -30,7 +30,7 @@ def session_of(*waiting: Gang) -> Session:
     return session
 
 
-def kind(session: Session, name: str) -> plain.Kind | None:
+def kind(session: Session, name: str) -> plain.PlainKind | None:
     return plain.plain_kind(session, session.job(session.snapshot.jobs.number[f"ns/{name}"]))
 
 

@@ -32,7 +32,7 @@ from maar.session.placement import (
     place_part,
     place_tasks,
 )
-from maar.session.plain import Kind, plain_kind
+from maar.session.plain import PlainKind, plain_kind
 from maar.session.refused_nodes import NodeRoom, count_nodes, has_locks, locked, unlocked
 from maar.session.session import Session
 from maar.session.subgroups import USABLE, WITH_ROOM, Assembly, Part, subgroups_of
@@ -69,7 +69,7 @@ def _closed(session: Session, job: Job) -> Hashable:
     return tuple((r.code, r.words, r.nodes.tobytes()) for r in session.closed_to(job))
 
 
-def _why_plain(session: Session, job: Job, kind: Kind) -> list[Reason]:
+def _why_plain(session: Session, job: Job, kind: PlainKind) -> list[Reason]:
     """The same for a plain gang. What nodes say of it, other gangs with as many of the same pods share too."""
     wanted, memo = kind.needs, session.memo
 

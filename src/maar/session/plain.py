@@ -17,7 +17,7 @@ from maar.session.session import Session
 OWNER, KINDS = "plain", "kinds"
 
 
-class Kind(NamedTuple):
+class PlainKind(NamedTuple):
     """What plain gangs have in common. Two gangs of one kind differ in name and age."""
 
     queue: str
@@ -35,13 +35,13 @@ class Kind(NamedTuple):
         return max(self.least, 1)
 
 
-def plain_kind(session: Session, job: Job) -> Kind | None:
+def plain_kind(session: Session, job: Job) -> PlainKind | None:
     """The kind of a gang that is plain now."""
     kind = session.memo.fixed(OWNER, KINDS, lambda: _kinds(session)).get(job.index)
     return kind if kind is not None and session.state.job_pending.item(job.index) == kind.pods else None
 
 
-def _kinds(session: Session) -> dict[int, Kind]:
+def _kinds(session: Session) -> dict[int, PlainKind]:
     """The kinds of jobs that are plain while all of their pods are pending."""
     jobs, tasks, gang = session.snapshot.jobs, session.snapshot.tasks, session.hooks.gang
     if gang is None or tasks.priorities_differ or not tasks.all_preempt:
@@ -57,5 +57,5 @@ def _kinds(session: Session) -> dict[int, Kind]:
             continue
         least = gang.minimum(job)
         if least <= sizes[i]:
-            found[i] = Kind(job.queue, job.namespace, job.priority, shapes[i], sizes[i], least)
+            found[i] = PlainKind(job.queue, job.namespace, job.priority, shapes[i], sizes[i], least)
     return found
