@@ -54,9 +54,11 @@ class Row(NamedTuple):
     rollouts: int
     """How many must be finished; with 0, only an answer for every job is needed."""
     seconds: float
-    """CPU seconds: the budget, and the bar."""
+    """CPU seconds: the bar."""
 
 
+BUDGET = 0.95
+"""The part of the bar in which decisions begin: the last one, and the answers, come after it."""
 ROWS = (Row(600, 1_000, 32, 60.0), Row(5_000, 5_000, 0, 60.0))
 
 
@@ -110,7 +112,7 @@ def measure(row: Row, config: Config, seed: int, precision: Precision = FAST) ->
         NOW,
         run_times,
         options=Options(rollouts=max(row.rollouts, 1), precision=precision),
-        may_go_on=lambda: time.process_time() - begun < row.seconds,
+        may_go_on=lambda: time.process_time() - begun < BUDGET * row.seconds,
     )
     took = time.process_time() - begun
     waiting = [job for job in made.jobs if job.state is StartState.WAITING]
@@ -154,7 +156,7 @@ def main() -> int:
     parser.add_argument("--nodes", type=int, help="only this size, with --jobs")
     parser.add_argument("--jobs", type=int, default=1_000, help="how many gangs wait")
     parser.add_argument("--rollouts", type=int, default=32, help="0: any answer for every job")
-    parser.add_argument("--seconds", type=float, default=60.0, help="budget of CPU seconds")
+    parser.add_argument("--seconds", type=float, default=60.0, help="the bar, in CPU seconds")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--error", action="store_true", help="compare with exact forecasts; takes minutes")
     asked = parser.parse_args()
