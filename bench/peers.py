@@ -56,7 +56,7 @@ AFTER = 5.0
 PAUSE = 0.2
 """Mean seconds between two pods on the idle cluster: random, so that no period of a scheduler decides."""
 MEDIAN_MS, P99_MS, P99_TIMES = 15.0, 15.0, 2.0
-"""The bars: Maar's median may be so many ms above kube-scheduler's, its p99 so many above a multiple of that one's."""
+"""The bars: how many ms Maar's median may be above kube-scheduler's, and its p99 above `P99_TIMES` kube-scheduler's."""
 SCENES = ("burst", "backlog", "idle")
 Found = dict[str, float]
 

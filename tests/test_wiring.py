@@ -1,7 +1,7 @@
 """Parts get what they need when they are made: nobody sets a function or another part on an object of another class.
 
 Such wiring makes an object that does not work until somebody has found the right line. Listeners are lists to which
-others append, and are declared so. Plain data may be filled by whoever makes it.
+others append, and are declared so. Plain data may be filled by its maker.
 """
 
 from __future__ import annotations

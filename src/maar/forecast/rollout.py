@@ -92,7 +92,7 @@ SHORT = 100
 
 
 def precision_for(waiting: int) -> Precision:
-    """How precise roll-outs are where so many jobs wait: a long backlog leaves no time for every decision."""
+    """How precise roll-outs are, by the number of waiting jobs: a long backlog leaves no time for every decision."""
     return CAREFUL if waiting <= SHORT else FAST
 
 

@@ -181,7 +181,7 @@ class RealCluster:
     def start_volcano(self, flags: Sequence[str] = ()) -> None:
         """Start Volcano's scheduler alone (`apply_volcano` comes first).
 
-        Its controllers would open queues and make PodGroups for pods without one; whoever starts it does that.
+        Its controllers would open queues and make PodGroups for pods without one; the test that starts it does that.
         """
         port = free_port()
         command = commands.volcano_scheduler(self._part("volcano"), port=port, kubeconfig=self.kubeconfig)

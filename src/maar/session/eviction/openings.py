@@ -85,7 +85,7 @@ class Openings:
         self._look(self._rows)
 
     def units(self, wanted: int) -> tuple[Unit, ...]:
-        """What leaves in the best next step while `wanted` tasks lack room; empty if there is none."""
+        """What leaves in the best next step while `wanted` tasks lack room; empty if no step helps."""
         if self._rows:
             best = self.cheapest(wanted)
             return () if best is None else best.units
