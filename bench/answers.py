@@ -295,7 +295,7 @@ def measure(nodes: int, jobs: int, commands: list[str], ways: list[str]) -> list
 
 def _say(nodes: int, jobs: int, command: str, way: str, job: str, seconds: float, cost: Cost) -> None:
     detail = cost.answer["detail"]
-    said = f"p50 {detail['forecast'].get('start_p50')}, {detail['forecast']['words']}"
+    said = f"p50 {detail['forecast'].get('startP50')}, {detail['forecast']['words']}"
     if command == "why":
         found, end = detail["unblock"], "" if detail["unblock"]["complete"] else ", ended early"
         kinds = " ".join(change["kind"] for change in found["changes"])
